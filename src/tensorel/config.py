@@ -1,0 +1,122 @@
+"""One frozen Config, passed as an argument; one ContextVar for ``with tr.options(...)``."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
+
+from tensorel.errors import TypeError_
+
+_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+
+
+def parse_bytes(value: object) -> int:
+    """Bytes from a number or a text such as ``"4GB"``.
+
+    >>> parse_bytes("64MB")
+    64000000
+    """
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([a-zA-Z]*)\s*", value)
+        if match is None or match[2].lower() not in _UNITS:
+            raise TypeError_(
+                f"memory limit {value!r} is not a size", hint="write e.g. '4GB', '512MiB' or bytes"
+            )
+        return int(float(match[1]) * _UNITS[match[2].lower()])
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError_(
+            f"memory limit {value!r} is not a size", hint="write e.g. '4GB', '512MiB' or bytes"
+        )
+    if not math.isfinite(value) or value < 0:
+        raise TypeError_(
+            f"memory limit {value!r} is not a finite, non-negative size", hint="write e.g. '4GB'"
+        )
+    return int(value)
+
+
+def _physical_memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 8 * 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Settings of one computation.
+
+    memory: bytes that a plan may hold at its peak, inputs included.
+    densify: a dense result made from sparse operands above this size is refused.
+    threads: number of threads; None means all cores.
+    optimize: False runs the program as written, step by step.
+    strict: no annihilation by structural zeros, no reassociation.
+    disabled: names of passes that are switched off.
+    """
+
+    memory: int = _physical_memory() * 8 // 10
+    densify: int = 256 * 10**6
+    threads: int | None = None
+    optimize: bool = True
+    strict: bool = False
+    engine: object = None
+    disabled: frozenset[str] = frozenset()
+    disk_cache: bool = True
+
+    @property
+    def workers(self) -> int:
+        return self.threads or len(os.sched_getaffinity(0)) if hasattr(
+            os, "sched_getaffinity"
+        ) else self.threads or os.cpu_count() or 1
+
+
+_current: ContextVar[Config | None] = ContextVar("tensorel_config", default=None)
+_default = Config()
+
+
+def current() -> Config:
+    """The settings in force here."""
+    return _current.get() or _default
+
+
+def with_overrides(config: Config, **overrides: object) -> Config:
+    """``config`` with the given settings, checked."""
+    known = {f.name for f in fields(Config)}
+    for name in overrides:
+        if name not in known:
+            raise TypeError_(
+                f"unknown option {name!r}", hint=f"options are {', '.join(sorted(known))}"
+            )
+    checked = dict(overrides)
+    for name in ("memory", "densify"):
+        if name in checked:
+            checked[name] = parse_bytes(checked[name])
+    threads = checked.get("threads")
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int)):
+        raise TypeError_(f"threads must be a whole number or None, not {threads!r}")
+    if isinstance(threads, int) and threads < 1:
+        raise TypeError_(f"threads must be at least 1, not {threads}")
+    if "disabled" in checked:
+        checked["disabled"] = frozenset(checked["disabled"])  # type: ignore[call-overload]
+    return replace(config, **checked)  # type: ignore[arg-type]
+
+
+@contextmanager
+def options(**overrides: object) -> Iterator[Config]:
+    """Settings for a block.
+
+    >>> with options(memory="4GB", threads=2) as config:
+    ...     config.memory
+    4000000000
+    """
+    config = with_overrides(current(), **overrides)
+    token = _current.set(config)
+    try:
+        yield config
+    finally:
+        _current.reset(token)

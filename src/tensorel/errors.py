@@ -1,0 +1,86 @@
+"""The exception tree. Every error derives from the built-in one a NumPy user would catch.
+
+Errors say the operation, the operands with their sizes, what went wrong and what to do;
+``hint`` is that last part.
+"""
+
+from __future__ import annotations
+
+
+class TensorelError(Exception):
+    """Base of all errors raised on purpose by tensorel."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message}\n  hint: {self.hint}"
+
+
+class ShapeError(TensorelError, ValueError):
+    """Shapes or extents that do not fit together."""
+
+
+class IndexError_(TensorelError, IndexError):
+    """An index out of range, or an axis that does not exist."""
+
+
+class TypeError_(TensorelError, TypeError):
+    """A dtype or an argument type that the operation does not take."""
+
+
+class ParseError(TensorelError, ValueError):
+    """Text that is not in the grammar; carries line, column and the marked text."""
+
+    def __init__(
+        self, message: str, *, text: str = "", position: int = 0, hint: str | None = None
+    ) -> None:
+        self.text = text
+        self.position = position
+        self.line = text.count("\n", 0, position) + 1
+        self.column = position - (text.rfind("\n", 0, position) + 1) + 1
+        super().__init__(message, hint=hint)
+
+    @property
+    def marked(self) -> str:
+        lines = self.text.split("\n")
+        shown = lines[self.line - 1] if self.line <= len(lines) else ""
+        return f"{shown}\n{' ' * (self.column - 1)}^"
+
+    def __str__(self) -> str:
+        place = f"line {self.line}, column {self.column}"
+        mark = "\n".join("    " + part for part in self.marked.split("\n")) if self.text else ""
+        body = f"{self.message} ({place})" + (f"\n{mark}" if mark else "")
+        return body if self.hint is None else f"{body}\n  hint: {self.hint}"
+
+
+class StorageError(TensorelError, ValueError):
+    """Physical arrays or files that do not form a valid tensor."""
+
+
+class MemoryLimitError(TensorelError, MemoryError):
+    """A plan that would exceed the memory limit; nothing was allocated."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        needed: int = 0,
+        limit: int = 0,
+        step: str = "",
+        hint: str | None = None,
+    ) -> None:
+        self.needed = needed
+        self.limit = limit
+        self.step = step
+        super().__init__(message, hint=hint)
+
+
+class UnsupportedError(TensorelError, NotImplementedError):
+    """A meaningful request that this engine cannot serve."""
+
+
+class EngineError(TensorelError, RuntimeError):
+    """The engine failed; a bug of ours, or of the machine."""

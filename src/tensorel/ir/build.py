@@ -1,0 +1,100 @@
+"""Short spellings for building expressions; constants fold and x+0, x*1 vanish (integers only)."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+from tensorel.algebra import ops
+from tensorel.ir.nodes import INT64, Call, Const, Expr, Index, Read, Source, const
+
+IntLike = Expr | int
+
+
+def as_expr(value: IntLike) -> Expr:
+    return value if isinstance(value, Expr) else const(value, INT64)
+
+
+def int_value(e: Expr) -> int | None:
+    """The value of an integer literal, else None."""
+    return int(e.value) if isinstance(e, Const) and e.dtype.kind in "iu" else None
+
+
+def _int_call(op: ops.Operator, fold: Callable[[int, int], int], a: IntLike, b: IntLike) -> Expr:
+    left, right = as_expr(a), as_expr(b)
+    x, y = int_value(left), int_value(right)
+    if x is not None and y is not None:
+        return const(fold(x, y), INT64)
+    return Call(op, (left, right))
+
+
+def plus(a: IntLike, b: IntLike) -> Expr:
+    if a == 0 or int_value(as_expr(a)) == 0:
+        return as_expr(b)
+    if b == 0 or int_value(as_expr(b)) == 0:
+        return as_expr(a)
+    return _int_call(ops.add, operator.add, a, b)
+
+
+def minus(a: IntLike, b: IntLike) -> Expr:
+    if int_value(as_expr(b)) == 0:
+        return as_expr(a)
+    return _int_call(ops.subtract, operator.sub, a, b)
+
+
+def times(a: IntLike, b: IntLike) -> Expr:
+    x, y = int_value(as_expr(a)), int_value(as_expr(b))
+    if x == 1:
+        return as_expr(b)
+    if y == 1:
+        return as_expr(a)
+    if x == 0 or y == 0:
+        return const(0, INT64)
+    return _int_call(ops.multiply, operator.mul, a, b)
+
+
+def floordiv(a: IntLike, b: IntLike) -> Expr:
+    if int_value(as_expr(b)) == 1:
+        return as_expr(a)
+    return _int_call(ops.floor_divide, operator.floordiv, a, b)
+
+
+def modulo(a: IntLike, b: IntLike) -> Expr:
+    if int_value(as_expr(b)) == 1:
+        return const(0, INT64)
+    return _int_call(ops.remainder, operator.mod, a, b)
+
+
+def compare(op: ops.Operator, a: IntLike, b: IntLike) -> Expr:
+    return Call(op, (as_expr(a), as_expr(b)))
+
+
+def both(*conditions: Expr | None) -> Expr | None:
+    """The conjunction; None stands for true."""
+    result: Expr | None = None
+    for c in conditions:
+        if c is not None:
+            result = c if result is None else Call(ops.logical_and, (result, c))
+    return result
+
+
+def either(a: Expr, b: Expr) -> Expr:
+    return Call(ops.logical_or, (a, b))
+
+
+def convert(e: Expr, dtype: ops.DType) -> Expr:
+    """``e`` in ``dtype``; literals are converted at once."""
+    if e.dtype == dtype:
+        return e
+    if isinstance(e, Const):
+        return const(ops.cast(dtype)(e.value), dtype)
+    return Call(ops.cast(dtype), (e,))
+
+
+def element(array: Source, position: IntLike) -> Expr:
+    """An element of a physical index array, widened to int64."""
+    return convert(Read(array, (as_expr(position),)), INT64)
+
+
+def index(name: str) -> Index:
+    return Index(name)

@@ -1,0 +1,76 @@
+"""Formats: how a tensor lies in memory, as a stack of levels over physical arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorel.algebra.ops import DType
+from tensorel.ir.build import as_expr
+from tensorel.ir.nodes import Expr, Read
+from tensorel.storage.levels import Arrays, Level, Position, Probe
+
+if TYPE_CHECKING:
+    from tensorel.storage.coo import Coo
+
+PhysicalArrays = dict[str, npt.NDArray[np.generic]]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A storage mapping. Frozen and compared by value: it is part of the key of kernels.
+
+    name: as users write it. order: axis of each level, outermost first.
+    Subclasses override ``pack`` and ``unpack`` (the packer and its inverse), ``value`` when the
+    stored value is not ``val[position]``, and ``lookup`` when all coordinates together can be
+    found at once (a hash map over whole keys).
+    """
+
+    name: str
+    order: tuple[int, ...]
+    levels: tuple[Level, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.order)
+
+    @property
+    def is_dense(self) -> bool:
+        """Every entry is stored."""
+        return all(level.full for level in self.levels)
+
+    @property
+    def mapping(self) -> str:
+        """The mapping in the calculus, for readers and for the reference interpreter."""
+        return ""
+
+    def value(self, arrays: Arrays, position: Position) -> Expr:
+        """The stored value at the position that the last level gave."""
+        return Read(arrays["val"], (position[0] if position else as_expr(0),))
+
+    def lookup(self, arrays: Arrays, coords: tuple[Expr, ...]) -> Probe | None:
+        """One probe for all coordinates (in axis order), where the format has it."""
+        return None
+
+    def pack(self, coo: Coo) -> PhysicalArrays:
+        """Physical arrays of the tensor ``coo``, which is sorted in ``self.order`` and unique."""
+        raise NotImplementedError
+
+    def unpack(
+        self, arrays: PhysicalArrays, shape: tuple[int, ...], fill: object, dtype: DType
+    ) -> Coo:
+        """The stored entries as a coordinate list sorted in ``self.order``."""
+        raise NotImplementedError
+
+    def stored_count(self, arrays: PhysicalArrays, shape: tuple[int, ...]) -> int:
+        """Number of stored entries, explicit fills included; cheap."""
+        return int(arrays["val"].size)
+
+
+class Packable(Protocol):
+    """What makes a format for tensors of a shape: the builder behind a format name."""
+
+    def __call__(self, shape: tuple[int, ...], dtype: DType) -> Format: ...

@@ -1,0 +1,60 @@
+"""A stored tensor: a format and its physical arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tensorel.algebra.ops import DType
+from tensorel.ir.nodes import Const, const
+from tensorel.storage.format import Format, PhysicalArrays
+
+
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class Stored:
+    """Immutable by convention: arrays may be views of the user's own, and are never written.
+
+    ``fill`` is a NumPy scalar of ``dtype``. The pseudo arrays ``shape`` (int64, one per axis)
+    and ``count`` (int64, one element: stored entries) are added for kernels by ``physical``.
+    """
+
+    format: Format
+    shape: tuple[int, ...]
+    dtype: DType
+    fill: np.generic
+    arrays: PhysicalArrays
+    facts: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """Stored entries, explicit fills included."""
+        found = self.facts.get("count")
+        if found is None:
+            found = self.facts["count"] = self.format.stored_count(self.arrays, self.shape)
+        return found  # type: ignore[return-value]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(a.nbytes for a in self.arrays.values())
+
+    @property
+    def fill_const(self) -> Const:
+        return const(self.fill, self.dtype)
+
+    def physical(self, name: str) -> np.ndarray:  # type: ignore[type-arg]
+        """A physical array by name, pseudo arrays included."""
+        if name == "shape":
+            return np.asarray(self.shape, dtype=np.int64)
+        if name == "count":
+            return np.asarray([self.count], dtype=np.int64)
+        return self.arrays[name]
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        """What kernels depend on: the format and the dtypes of the arrays, not the sizes."""
+        found = self.facts.get("signature")
+        if found is None:
+            dtypes = tuple((n, a.dtype.str) for n, a in self.arrays.items())
+            found = self.facts["signature"] = (self.format, dtypes)
+        return found  # type: ignore[return-value]
