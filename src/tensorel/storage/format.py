@@ -47,6 +47,20 @@ class Format:
         """The mapping in the calculus, for readers and for the reference interpreter."""
         return ""
 
+    @property
+    def text(self) -> str:
+        """What ``registry.resolve`` takes to make this very format again, sizes included."""
+        return self.name
+
+    def fit(self, coo: Coo) -> Format:
+        """The format with the sizes that are chosen from the data (block shapes); itself where
+        there is nothing to choose."""
+        return self
+
+    def covers(self, other: Format) -> bool:
+        """Whether a tensor in ``other`` is in this format already: sizes left open fit all."""
+        return False
+
     def value(self, arrays: Arrays, position: Position) -> Expr:
         """The stored value at the position that the last level gave."""
         return Read(arrays["val"], (position[0] if position else as_expr(0),))
