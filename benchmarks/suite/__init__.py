@@ -1,0 +1,1 @@
+"""The benchmark suite: cases, peers, measurement and reports."""

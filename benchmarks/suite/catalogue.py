@@ -1,0 +1,12 @@
+"""Loads every module that registers cases, in the order of the report."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+MODULES = ("suite.products", "suite.shapes", "suite.tensors")
+
+
+def load() -> None:
+    for module in MODULES:
+        import_module(module)

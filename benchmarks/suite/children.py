@@ -1,0 +1,59 @@
+"""Measurements that need a new process: first calls, peak memory, import time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+_HERE = Path(__file__).parent.parent
+_SOURCE = _HERE.parent / "src"
+
+#: Freed blocks go back to the system at once, so that the peak is of live bytes.
+_HONEST_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
+
+_IMPORT = """
+import numpy, time
+start = time.perf_counter()
+import tensorel
+print(time.perf_counter() - start)
+"""
+
+
+def _python(arguments: list[str], environment: dict[str, str], timeout: float = 300) -> str:
+    paths = [str(_HERE), str(_SOURCE), os.environ.get("PYTHONPATH", "")]
+    full = os.environ | environment | {"PYTHONPATH": os.pathsep.join(p for p in paths if p)}
+    done = subprocess.run(
+        [sys.executable, *arguments], env=full, capture_output=True, text=True, timeout=timeout
+    )
+    if done.returncode:
+        last = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise RuntimeError(last[-1])
+    return done.stdout
+
+
+def _single(name: str, scale: float, cache: str) -> dict[str, Any]:
+    text = _python(
+        ["-m", "suite.single", name, str(scale)], {"XDG_CACHE_HOME": cache} | _HONEST_MALLOC
+    )
+    found: dict[str, Any] = json.loads(text.splitlines()[-1])
+    return found
+
+
+def first_calls(name: str, scale: float) -> dict[str, Any]:
+    """Latency with an empty disk cache and with a filled one; memory of the second process."""
+    with tempfile.TemporaryDirectory(prefix="tensorel-bench-") as cache:
+        os.chmod(cache, 0o700)
+        cold = _single(name, scale, cache)
+        warm = _single(name, scale, cache)
+    result = {"cold": cold["latency"], "warm": warm["latency"]}
+    return result | {k: v for k, v in warm.items() if k != "latency"}
+
+
+def import_seconds(tries: int = 7) -> float:
+    """What ``import tensorel`` adds to NumPy's import, best of several processes."""
+    return min(float(_python(["-c", _IMPORT], {})) for _ in range(tries))

@@ -1,0 +1,77 @@
+"""One case in a process of its own: first-call latency, then peak memory. Prints JSON.
+
+    python -m suite.single CASE SCALE
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from suite.case import Problem, all_cases
+from suite.catalogue import load
+
+_STATUS = Path("/proc/self/status")
+
+
+def _kib(field: str) -> int:
+    for line in _STATUS.read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
+    raise LookupError(field)
+
+
+def run(problem: Problem) -> Any:
+    made = problem.ours()
+    return made if problem.eager else made.compute()
+
+
+def _seconds(problem: Problem) -> float:
+    start = time.perf_counter()
+    run(problem)
+    return time.perf_counter() - start
+
+
+def latency(problem: Problem) -> float:
+    """Seconds that the first call takes beyond later ones: planning, compiling, loading."""
+    first = _seconds(problem)
+    later = [_seconds(problem) for _ in range(5)]
+    return max(first - statistics.median(later), 0.0)
+
+
+def memory(problem: Problem) -> dict[str, int]:
+    """Bytes at the peak of one call above those before it, with its inputs added."""
+    predicted = 0 if problem.eager else int(problem.ours().explain().predicted_bytes)
+    gc.collect()
+    before = _kib("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts again from here
+    result = run(problem)
+    peak = _kib("VmHWM") - before
+    inputs = sum(int(x.nbytes) for x in problem.inputs)
+    return {
+        "inputs": inputs,
+        "output": int(result.nbytes),
+        "peak": inputs + max(peak, 0),
+        "predicted": predicted,
+    }
+
+
+def main() -> None:
+    name, scale = sys.argv[1], float(sys.argv[2])
+    load()
+    problem = next(c for c in all_cases() if c.name == name).setup(scale)
+    found: dict[str, object] = {"latency": latency(problem)}
+    try:
+        found["memory"] = memory(problem)
+    except OSError as error:
+        found["memory_error"] = f"the kernel does not reset the high-water mark: {error}"
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
