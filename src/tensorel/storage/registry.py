@@ -12,16 +12,23 @@ from math import prod
 from tensorel.algebra.ops import DType
 from tensorel.errors import StorageError
 from tensorel.storage.format import Format
+from tensorel.storage.formats.bitmap import bitmap
+from tensorel.storage.formats.bsr import bsr
 from tensorel.storage.formats.compressed import csc, csf, csr, dcsc, dcsr
 from tensorel.storage.formats.coo import coo, mixed
 from tensorel.storage.formats.dense import dense, dense_f
+from tensorel.storage.formats.diagonal import band, dia
+from tensorel.storage.formats.hashed import dok, trie
+from tensorel.storage.formats.triangular import symmetric, tril, triu
+from tensorel.storage.formats.zorder import zorder
 
 #: ``builder(shape, dtype, *parameters)``; parameters are the whole numbers in ``name(1,2)``.
 Builder = Callable[..., Format]
 
 _builders: dict[str, Builder] = {
     "dense": dense, "dense_f": dense_f, "coo": coo, "csr": csr, "csc": csc, "dcsr": dcsr,
-    "dcsc": dcsc, "csf": csf,
+    "dcsc": dcsc, "csf": csf, "dok": dok, "trie": trie, "bsr": bsr, "dia": dia, "band": band,
+    "tril": tril, "triu": triu, "symmetric": symmetric, "zorder": zorder, "bitmap": bitmap,
 }
 _PARAMETERIZED = re.compile(r"([a-z_][a-z0-9_]*)(?:\(([-0-9, ]*)\))?", re.IGNORECASE)
 _MIXED = re.compile(r"[0-9, ]*;[0-9, ]*")

@@ -64,7 +64,7 @@ class Stack(Format):
             if isinstance(level, Listed) or level.runs or depth == last:  # type: ignore[attr-defined]
                 if isinstance(level, Compressed):
                     arrays[level.names[0]] = make_pos(parents, count, c.dtype)
-                arrays[level.names[-1]] = c
+                arrays[_listed(level)] = c
                 parents = np.arange(coo.count if depth < last else 0)
                 count = coo.count
             else:
@@ -91,8 +91,8 @@ class Stack(Format):
                     found = {a: np.repeat(c, lengths) for a, c in found.items()}
                 start, stop = _bounds(pos)
             elif not found:
-                stop = int(arrays[level.names[-1]].size)
-            found[axis] = arrays[level.names[-1]][start:stop]  # type: ignore[assignment]
+                stop = int(arrays[_listed(level)].size)
+            found[axis] = arrays[_listed(level)][start:stop]  # type: ignore[assignment]
         coords = tuple(found[axis] for axis in range(len(shape)))
         coo = Coo(coords, arrays["val"][start:stop], shape, fill, self.order)
         return drop_fill(coo) if self.levels and self.levels[-1].full else coo
@@ -111,8 +111,13 @@ class Stack(Format):
                 pos = arrays[level.names[0]]
                 start, stop = _bounds(pos[start : stop + 1])
             elif depth == 0:
-                start, stop = 0, int(arrays[level.names[-1]].size)
+                start, stop = 0, int(arrays[_listed(level)].size)
         return start, stop
+
+
+def _listed(level: Level) -> str:
+    """The name of the array of coordinates."""
+    return next(n for n in level.names if n.startswith("idx"))
 
 
 def _bounds(pos: npt.NDArray[np.generic]) -> tuple[int, int]:
@@ -180,7 +185,7 @@ def _mapping(stack: Stack) -> str:
                 after = "1" if position == "0" else f"{position} + 1"
                 conditions += [f"{pos}[{position}] <= {p}", f"{p} < {pos}[{after}]"]
             position = p
-        conditions.append(f"{i} == {level.names[-1]}[{position}]")
+        conditions.append(f"{i} == {_listed(level)}[{position}]")
     body = f"val[{position}]"
     if ranges:
         body = f"sum({', '.join(ranges)}) where({' and '.join(conditions)}, {body})"

@@ -1,0 +1,174 @@
+"""bsr: compressed rows of small dense blocks.
+
+``sum(b) where(pos[i // R] <= b < pos[i // R + 1] and j // C == idx[b],
+val[(b * R + i % R) * C + j % C])`` for blocks of R x C."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorel.algebra.ops import DType
+from tensorel.errors import StorageError
+from tensorel.ir.build import element, floordiv, modulo, plus, times
+from tensorel.ir.nodes import Expr
+from tensorel.storage.coo import Coo, IndexArray
+from tensorel.storage.format import Format, PhysicalArrays
+from tensorel.storage.formats.compressed import need_matrix
+from tensorel.storage.levels import Arrays, Dense, Level, Position, Walk
+from tensorel.storage.limits import require
+from tensorel.storage.scalars import distinguishable, make_fill
+from tensorel.storage.sorting import sort_coords
+from tensorel.storage.stack import index_dtype, lambda_text, make_pos
+
+#: A block shape is worth its padding when at least this share of the blocks' cells is stored.
+WORTHWHILE = 0.7
+_CANDIDATES = ((8, 8), (6, 6), (5, 5), (4, 4), (3, 3), (2, 2))
+_SAMPLE = 2**18
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks(Level):
+    """Columns of row i: cursor q counts the cells of one block row's line, C per block.
+
+    ``end1[b]`` is where block row b ends in cells, short of the padding of a last block that
+    reaches over the edge of the matrix."""
+
+    rows: int
+    cols: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("pos1", "idx1", "end1")
+
+    def walk(self, arrays: Arrays, parent: Position, outer: Position) -> Walk | None:
+        i, r, c = outer[-1], self.rows, self.cols
+        line = floordiv(i, r)
+
+        def coord(q: Expr) -> Expr:
+            return plus(times(element(arrays["idx1"], floordiv(q, c)), c), modulo(q, c))
+
+        def child(q: Expr) -> Position:
+            cell = plus(times(floordiv(q, c), r), modulo(i, r))
+            return (plus(times(cell, c), modulo(q, c)),)
+
+        return Walk(
+            times(element(arrays["pos1"], line), c), element(arrays["end1"], line), coord, child
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Bsr(Format):
+    """``chosen`` is False while the block shape is still to be chosen from the data."""
+
+    chosen: bool = True
+
+    @property
+    def block(self) -> tuple[int, int]:
+        level = self.levels[1]
+        assert isinstance(level, Blocks)
+        return level.rows, level.cols
+
+    @property
+    def text(self) -> str:
+        return f"bsr({self.block[0]},{self.block[1]})" if self.chosen else "bsr"
+
+    @property
+    def mapping(self) -> str:
+        r, c = self.block
+        return lambda_text(
+            2,
+            f"sum(b in N1) where(pos1[i0 // {r}] <= b and b < pos1[i0 // {r} + 1] "
+            f"and i1 // {c} == idx1[b], val[(b * {r} + i0 % {r}) * {c} + i1 % {c}])",
+        )
+
+    def fit(self, coo: Coo) -> Format:
+        return self if self.chosen else with_block(best_block(coo))
+
+    def covers(self, other: Format) -> bool:
+        return isinstance(other, Bsr) and not self.chosen
+
+    def pack(self, coo: Coo) -> PhysicalArrays:
+        (r, c), (m, n) = self.block, coo.shape
+        i, j = coo.coords
+        line, column = i // r, j // c
+        perm = sort_coords((line, column), (0, 1), (-(-m // r), -(-n // c)))
+        values = coo.values
+        if perm is not None:
+            i, j, values = i[perm], j[perm], values[perm]
+            line, column = line[perm], column[perm]
+        fresh = np.ones(i.size, dtype=bool)
+        fresh[1:] = (line[1:] != line[:-1]) | (column[1:] != column[:-1])
+        starts = np.flatnonzero(fresh)
+        require(starts.size * r * c * values.dtype.itemsize, f"the {r} x {c} blocks of format bsr")
+        val = np.full(starts.size * r * c, coo.fill, dtype=values.dtype)
+        block = np.cumsum(fresh) - 1
+        val[(block * r + i % r) * c + j % c] = values
+        pos = make_pos(line[starts].astype(np.int64), -(-m // r), column.dtype)
+        idx = column[starts]
+        return {"pos1": pos, "idx1": idx, "end1": block_ends(pos, idx, n, c), "val": val}
+
+    def unpack(
+        self, arrays: PhysicalArrays, shape: tuple[int, ...], fill: object, dtype: DType
+    ) -> Coo:
+        (r, c), (m, n) = self.block, shape
+        pos, idx = arrays["pos1"], arrays["idx1"]
+        first, last = (int(pos[0]), int(pos[-1])) if pos.size else (0, 0)
+        val = arrays["val"].reshape(-1, r, c)[first:last]
+        b, di, dj = np.nonzero(distinguishable(val, make_fill(fill, dtype)))
+        lines = np.repeat(np.arange(pos.size - 1), np.diff(pos))
+        i, j = lines[b] * r + di, idx[first:last][b].astype(np.int64) * c + dj
+        inside = (i < m) & (j < n)
+        coords = (i[inside].astype(index_dtype(m)), j[inside].astype(index_dtype(n)))
+        values = val[b, di, dj][inside]
+        perm = sort_coords(coords, (0, 1), shape)
+        if perm is not None:
+            coords, values = (coords[0][perm], coords[1][perm]), values[perm]
+        return Coo(coords, values, shape, fill, self.order)
+
+    def stored_count(self, arrays: PhysicalArrays, shape: tuple[int, ...]) -> int:
+        pos, (r, c) = arrays["pos1"], self.block
+        return int(pos[-1] - pos[0]) * r * c
+
+
+def block_ends(
+    pos: npt.NDArray[np.generic], idx: npt.NDArray[np.generic], n: int, c: int
+) -> IndexArray:
+    """Per block row the end of its cells, without the columns past n of its last block."""
+    ends = pos[1:].astype(np.int64) * c
+    if n % c:
+        stored = np.flatnonzero(np.diff(pos))
+        over = idx[pos[1:][stored].astype(np.int64) - 1] == n // c
+        ends[stored[over]] -= c - n % c
+    return ends
+
+
+def best_block(coo: Coo) -> tuple[int, int]:
+    """The largest block shape whose blocks are mostly stored, judged on the first entries."""
+    i, j = (c[:_SAMPLE].astype(np.int64) for c in coo.coords)
+    for r, c in _CANDIDATES:
+        if r > coo.shape[0] or c > coo.shape[1] or i.size == 0:
+            continue
+        lines, columns = i // r, j // c
+        span = -(-coo.shape[1] // c)
+        blocks = np.unique((lines - lines[0]) * span + columns).size
+        if i.size >= WORTHWHILE * blocks * r * c:
+            return r, c
+    return 1, 1
+
+
+def with_block(block: tuple[int, int], chosen: bool = True) -> Bsr:
+    return Bsr("bsr", (0, 1), (Dense(0), Blocks(*block)), chosen)
+
+
+def bsr(shape: tuple[int, ...], dtype: DType, *block: int) -> Format:
+    need_matrix("bsr", shape)
+    if not block:
+        return with_block((1, 1), chosen=False)
+    if len(block) != 2 or min(block) < 1:
+        raise StorageError(
+            f"block shape {block} is not two positive sizes", hint="write e.g. 'bsr(4,4)'"
+        )
+    return with_block((block[0], block[1]))
