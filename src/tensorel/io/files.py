@@ -1,0 +1,109 @@
+"""Reading and writing of files, by the ending of the name."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+from tensorel.errors import StorageError, TypeError_
+from tensorel.io.mtx import read_mtx, write_mtx
+from tensorel.io.npy import read_npy, write_npy
+from tensorel.io.npz import read_npz, write_npz
+from tensorel.io.text import Progress
+from tensorel.io.tns import read_tns, write_tns
+from tensorel.storage.convert import to_format
+from tensorel.storage.format import Format
+from tensorel.storage.stored import Stored
+
+#: The endings that are read and written.
+SUFFIXES = (".npy", ".npz", ".mtx", ".mtx.gz", ".tns", ".tns.gz")
+
+
+def suffix_of(path: str | os.PathLike[str]) -> str:
+    """The ending that decides, in lower case."""
+    name = os.path.basename(os.fspath(path)).lower()
+    found = [s for s in SUFFIXES if name.endswith(s)]
+    if not found:
+        raise StorageError(
+            f"{os.fspath(path)}: the ending of the name says no known kind of file",
+            hint=f"known endings are {', '.join(SUFFIXES)}",
+        )
+    return found[-1]
+
+
+def read(
+    path: str | os.PathLike[str], format: str | Format | None = None,
+    *, shape: Sequence[int] | None = None, progress: Progress | None = None,
+) -> Stored:
+    """The tensor in a file, in the given format or the one natural for the file.
+
+    .npy gives dense; .npz the format it was written in; .mtx csr (dense for array files); .tns
+    coo. ``shape`` is for .tns, which does not say its own.
+
+    >>> read("a.mtx", format="csc").format.name  # doctest: +SKIP
+    'csc'
+    """
+    suffix = suffix_of(path)
+    if shape is not None and not suffix.startswith(".tns"):
+        raise TypeError_(f"{os.fspath(path)}: a shape is given only for .tns files")
+    if suffix.startswith(".mtx"):
+        return read_mtx(path, format, progress=progress)
+    if suffix.startswith(".tns"):
+        return read_tns(path, format, shape=shape, progress=progress)
+    found = read_npy(path) if suffix == ".npy" else read_npz(path)
+    return found if format is None else to_format(found, format)
+
+
+def write(path: str | os.PathLike[str], stored: Stored, *, scipy: bool = False) -> None:
+    """Write a tensor; the file appears whole or not at all.
+
+    ``scipy`` writes an .npz as ``scipy.sparse.load_npz`` reads it (csr, csc, coo, bsr, dia).
+
+    >>> write("a.npz", stored)  # doctest: +SKIP
+    """
+    suffix, where = suffix_of(path), os.fspath(path)
+    if scipy and suffix != ".npz":
+        raise TypeError_(f"{where}: scipy=True is for .npz files")
+    with _replacing(Path(path)) as raw:
+        if suffix.endswith(".gz"):
+            with gzip.GzipFile("", "wb", 4, raw, mtime=0) as packed:
+                _write(suffix, cast(IO[bytes], packed), stored, where, scipy)
+        else:
+            _write(suffix, raw, stored, where, scipy)
+
+
+def _write(suffix: str, stream: IO[bytes], stored: Stored, where: str, scipy: bool) -> None:
+    if suffix == ".npy":
+        write_npy(stream, stored, where)
+    elif suffix == ".npz":
+        write_npz(stream, stored, where, scipy=scipy)
+    elif suffix.startswith(".mtx"):
+        write_mtx(stream, stored, where)
+    else:
+        write_tns(stream, stored, where)
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A new file beside ``path`` that takes its place when all went well."""
+    if path.exists() and not path.is_file():  # a pipe or a device
+        with path.open("wb") as stream:
+            yield stream
+        return
+    target = path.resolve()
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~mask)
+        os.replace(name, target)
+    except BaseException:
+        os.unlink(name)
+        raise

@@ -1,0 +1,231 @@
+"""Matrix Market: ``.mtx`` and ``.mtx.gz``, coordinate and array.
+
+Dtypes are SciPy's: real and double give float64, integer int64, unsigned-integer uint64, complex
+complex128, and pattern float64 ones. Symmetric, skew-symmetric and hermitian files give the whole
+matrix; entries that a coordinate file names twice are added up. Lines starting with ``%`` and
+blank lines may stand anywhere; indices count from 1; line ends may be LF or CRLF.
+
+Writing keeps every bit: floats are written with the fewest digits that read back the same.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import IO
+
+import numpy as np
+
+from tensorel.errors import StorageError
+from tensorel.io.mtx_native import Line
+from tensorel.io.npy import AnyArray, check_memory
+from tensorel.io.text import Entries, Progress, Text, index_width, open_text, read_entries
+from tensorel.io.textout import write_entries
+from tensorel.ir.nodes import DType
+from tensorel.storage.convert import from_coo, from_dense, to_coo, to_dense, to_format
+from tensorel.storage.coo import IndexArray
+from tensorel.storage.format import Format
+from tensorel.storage.stored import Stored
+
+_FIELDS = {
+    "real": "real", "double": "real", "integer": "integer", "unsigned-integer": "unsigned",
+    "complex": "complex", "pattern": "pattern",
+}
+_DTYPES: dict[str, DType] = {
+    "real": np.dtype("float64"), "integer": np.dtype("int64"), "unsigned": np.dtype("uint64"),
+    "complex": np.dtype("complex128"), "pattern": np.dtype("float64"),
+}
+_SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The first line of a file and its sizes; ``entries`` is None for arrays."""
+
+    layout: str
+    field: str
+    symmetry: str
+    shape: tuple[int, int]
+    entries: int | None
+
+    @property
+    def kind(self) -> str:
+        return _FIELDS[self.field]
+
+    @property
+    def values(self) -> int:
+        """Numbers that an array file holds."""
+        m, n = self.shape
+        if self.symmetry == "general":
+            return m * n
+        return n * (n - 1) // 2 if self.symmetry == "skew-symmetric" else n * (n + 1) // 2
+
+
+def read_header(text: Text) -> Header:
+    """The header, checked; the text is then at the first entry."""
+    words = text.line().decode("latin1").lower().split()
+    if not words or words[0] not in ("%%matrixmarket", "%matrixmarket"):
+        raise text.fail("the file does not start with '%%MatrixMarket'", 1)
+    if len(words) != 5 or words[1] != "matrix":
+        raise text.fail(
+            "the first line must be '%%MatrixMarket matrix <layout> <field> <symmetry>'", 1
+        )
+    layout, field, symmetry = words[2:]
+    for name, word, known in (
+        ("layout", layout, ("coordinate", "array")), ("field", field, tuple(_FIELDS)),
+        ("symmetry", symmetry, _SYMMETRIES),
+    ):
+        if word not in known:
+            raise text.fail(f"{name} {word!r} is unknown", 1, f"known are {', '.join(known)}")
+    line = text.line()
+    while line and (not line.strip() or line.lstrip().startswith(b"%")):
+        line = text.line()
+    sizes = _sizes(text, line, 3 if layout == "coordinate" else 2)
+    header = Header(
+        layout, field, symmetry, (sizes[0], sizes[1]),
+        sizes[2] if layout == "coordinate" else None,
+    )
+    _check_header(text, header)
+    return header
+
+
+def _sizes(text: Text, line: bytes, count: int) -> list[int]:
+    words = line.split()
+    if not line:
+        raise text.fail("the file ends before the line with the sizes", text.lines)
+    if len(words) != count or not all(w.isdigit() and len(w) < 19 for w in words):
+        names = "rows, columns and entries" if count == 3 else "rows and columns"
+        raise text.fail(f"expected the numbers of {names}", text.lines)
+    return [int(w) for w in words]
+
+
+def _check_header(text: Text, header: Header) -> None:
+    m, n = header.shape
+    if header.symmetry != "general" and m != n:
+        raise text.fail(f"a {header.symmetry} matrix must be square, not {m} x {n}", text.lines)
+    if header.symmetry == "hermitian" and header.kind != "complex":
+        raise text.fail("a hermitian matrix must be complex", 1)
+    if header.kind == "pattern" and header.layout == "array":
+        raise text.fail("an array cannot be a pattern", 1)
+    if header.kind in ("pattern", "unsigned") and header.symmetry == "skew-symmetric":
+        raise text.fail(f"a {header.field} matrix cannot be skew-symmetric", 1)
+
+
+def read_mtx(
+    path: str | os.PathLike[str], format: str | Format | None = None,
+    *, progress: Progress | None = None,
+) -> Stored:
+    """The matrix in a Matrix Market file: csr from a coordinate file, dense from an array.
+
+    >>> read_mtx("a.mtx").format.name  # doctest: +SKIP
+    'csr'
+    """
+    with open_text(path) as text:
+        header = read_header(text)
+        if header.layout == "array":
+            return to_format(from_dense(_read_array(text, header, progress)), format or "dense")
+        rank_two = Line(2, index_width(header.shape), header.kind)
+        found = read_entries(
+            text, rank_two, header.shape, comment=b"%", expected=header.entries,
+            progress=progress,
+        )
+        rows, columns = found.columns
+        values = _values(found, header)
+        if header.symmetry != "general":
+            rows, columns, values = _mirror(text, header, rows, columns, values)
+    return from_coo(
+        (rows, columns), values, header.shape, duplicates="sum", format=format or "csr"
+    )
+
+
+def _values(found: Entries, header: Header) -> AnyArray:
+    if header.kind == "pattern":
+        return np.ones(found.count)
+    return found.words.view(_DTYPES[header.kind])
+
+
+def _reflected(header: Header, values: AnyArray) -> AnyArray:
+    """The values on the other side of the diagonal."""
+    if header.symmetry == "skew-symmetric":
+        return np.negative(values)  # type: ignore[call-overload,no-any-return]
+    return np.conjugate(values) if header.symmetry == "hermitian" else values  # type: ignore[call-overload,no-any-return]
+
+
+def _mirror(
+    text: Text, header: Header, rows: IndexArray, columns: IndexArray, values: AnyArray
+) -> tuple[IndexArray, IndexArray, AnyArray]:
+    off = rows != columns
+    if header.symmetry == "skew-symmetric" and bool(np.any(values[~off] != 0)):
+        at = int(rows[~off][np.flatnonzero(values[~off] != 0)[0]]) + 1
+        raise StorageError(
+            f"{text.where}: the matrix is declared skew-symmetric, but its diagonal entry "
+            f"({at}, {at}) is not zero"
+        )
+    other = _reflected(header, values[off])
+    return (
+        np.concatenate([rows, columns[off]]), np.concatenate([columns, rows[off]]),
+        np.concatenate([values, other]),
+    )
+
+
+def _read_array(text: Text, header: Header, progress: Progress | None) -> AnyArray:
+    dtype = _DTYPES[header.kind]
+    m, n = header.shape
+    check_memory(m * n * dtype.itemsize, text.where, f"a dense {m} x {n} matrix")
+    line = Line(0, np.dtype(np.int32), header.kind)
+    found = read_entries(
+        text, line, (), comment=b"%", expected=header.values, progress=progress
+    )
+    values = _values(found, header)
+    if header.symmetry == "general":
+        return values.reshape(n, m).T
+    # The file lists the lower triangle by columns: in the transpose, the upper one by rows.
+    upper = np.triu(np.ones((n, n), bool), 1 if header.symmetry == "skew-symmetric" else 0)
+    whole = np.zeros((n, n), dtype)
+    whole[upper] = _reflected(header, values)
+    whole.T[upper] = values
+    return whole
+
+
+# -- writing -----------------------------------------------------------------------------------
+def _field(dtype: DType) -> str:
+    if dtype.kind == "c":
+        return "complex"
+    if dtype.kind == "f":
+        return "real"
+    return "unsigned-integer" if dtype == np.dtype("uint64") else "integer"
+
+
+def write_mtx(stream: IO[bytes], stored: Stored, where: str) -> None:
+    """Write a matrix: coordinate for sparse formats, array for dense ones.
+
+    Matrix Market knows no booleans and no float32: they are written as integers and as the
+    float64 of equal value.
+    """
+    if len(stored.shape) != 2:
+        raise StorageError(
+            f"{where}: Matrix Market holds matrices; this tensor has {len(stored.shape)} axes, "
+            f"shape {stored.shape}",
+            hint="write .tns or .npz",
+        )
+    field = _field(stored.dtype)
+    m, n = stored.shape
+    if stored.format.is_dense:
+        head = f"%%MatrixMarket matrix array {field} general\n{m} {n}\n"
+        stream.write(head.encode())
+        write_entries(stream, (), to_dense(stored).reshape(-1, order="F"))
+        return
+    check_zero_fill(stored, where, "Matrix Market")
+    coo = to_coo(stored)
+    head = f"%%MatrixMarket matrix coordinate {field} general\n{m} {n} {coo.count}\n"
+    stream.write(head.encode())
+    write_entries(stream, coo.coords, coo.values)
+
+
+def check_zero_fill(stored: Stored, where: str, name: str) -> None:
+    """Text files of coordinates have no place for another fill."""
+    if stored.fill != 0:
+        raise StorageError(
+            f"{where}: {name} has no fill value; this tensor's is {stored.fill}",
+            hint="write .npz, which keeps it",
+        )
