@@ -5,13 +5,13 @@ The grammar stands at the top of ``parser.py``.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
 from tensorel.algebra import ops
 from tensorel.ir.analysis import sources
+from tensorel.ir.lexer import IDENTIFIER, KEYWORDS
 from tensorel.ir.literals import DTYPE_NAMES, show_literal
 from tensorel.ir.nodes import (
     Axis,
@@ -41,8 +41,6 @@ LEVELS |= {"**": 12}
 NOT, COMPARE, SIGN, POWER, ATOM = 3, 4, 11, 12, 13
 
 PREFIXES: dict[Operator, str] = {ops.negative: "-", ops.invert: "~", ops.logical_not: "not "}
-KEYWORDS = frozenset({"and", "or", "not", "in", "return", "True", "False", "nan", "inf"})
-IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 #: Text with more nodes than this is cut into lines; there a subexpression gets its own line
 #: when it has more nodes than LONG, or than REPEATED and stands in several places.
