@@ -24,8 +24,12 @@ def clean(
     fill: object = 0,
     duplicates: str = "error",
     dtype: object = None,
+    *,
+    keep_width: bool = False,
 ) -> Coo:
-    """Unique entries sorted by axes 0, 1, ...; each coordinate checked against its extent."""
+    """Unique entries sorted by axes 0, 1, ...; each coordinate checked against its extent.
+
+    ``keep_width``: int64 coordinates stay int64, so that they need no copy."""
     extents = check_shape(shape)
     if duplicates not in _DUPLICATES:
         raise TypeError_(
@@ -36,7 +40,7 @@ def clean(
     axes = _axes(coords, extents)
     count = _count(axes, found)
     data: ValueArray = np.broadcast_to(found.astype(wanted, copy=False), (count,))
-    checked = tuple(check_axis(c, a, extents[a]) for a, c in enumerate(axes))
+    checked = tuple(check_axis(c, a, extents[a], keep_width) for a, c in enumerate(axes))
     return unique(checked, data, extents, make_fill(fill, wanted), duplicates)
 
 
@@ -128,7 +132,9 @@ def _count(axes: list[npt.NDArray[np.generic]], values: npt.NDArray[np.generic])
     return count
 
 
-def check_axis(c: npt.NDArray[np.generic], axis: int, extent: int) -> IndexArray:
+def check_axis(
+    c: npt.NDArray[np.generic], axis: int, extent: int, keep_width: bool = False
+) -> IndexArray:
     """Coordinates of one axis, in range, as a contiguous int32 or int64 array."""
     if c.size == 0:
         return np.empty(0, index_dtype(extent))
@@ -144,5 +150,6 @@ def check_axis(c: npt.NDArray[np.generic], axis: int, extent: int) -> IndexArray
             f"coordinate {bad} is out of range for axis {axis} with extent {extent}",
             hint=None if bad >= 0 else "negative coordinates do not count from the end here",
         )
-    width = np.dtype(np.int32) if c.dtype == np.int32 else index_dtype(extent)
+    kept = c.dtype == np.int32 or (keep_width and c.dtype == np.int64)
+    width = np.dtype(f"i{c.dtype.itemsize}") if kept else index_dtype(extent)
     return np.ascontiguousarray(c, dtype=width)

@@ -42,7 +42,7 @@ class Stored:
     def fill_const(self) -> Const:
         return const(self.fill, self.dtype)
 
-    def physical(self, name: str) -> np.ndarray:  # type: ignore[type-arg]
+    def physical(self, name: str) -> np.ndarray:
         """A physical array by name, pseudo arrays included."""
         if name == "shape":
             return np.asarray(self.shape, dtype=np.int64)
