@@ -30,6 +30,15 @@ def _gathered(x: Entries, rows: Any, b: Any, c: Any) -> Any:
     return rows @ (b[j] * c[k])
 
 
+def _pydata(x: Entries, b: Any, c: Any) -> Peer:
+    """PyData/Sparse makes all nnz x columns products: linear in nnz, in time and memory."""
+    if x.values.size > 2 * MILLION:
+        tenth = "2.8 s and 1.3 GB measured at 0.31M nonzeros, so about 28 s and 11 GB here"
+        return Peer("sparse", "einsum", skip=tenth)
+    s = sparse.COO(np.stack(x.coords), x.values, x.shape, sorted=True, has_duplicates=False)
+    return Peer("sparse", "einsum", lambda: sparse.einsum("ijk,jr,kr->ir", s, b, c))
+
+
 def _mttkrp(nnz: int, columns: int, scale: float) -> Problem:
     x = _ratings(nnz, scale)
     b, c = data.dense(x.shape[1], columns, seed=1), data.dense(x.shape[2], columns, seed=2)
@@ -43,7 +52,7 @@ def _mttkrp(nnz: int, columns: int, scale: float) -> Problem:
         (
             Peer("scipy", "fibres", lambda: root @ (b[middle] * (leaf @ c))),
             Peer("scipy", "gather", lambda: _gathered(x, rows, b, c)),
-            Peer("sparse", "einsum", skip="broadcasts to nnz x columns x columns: out of memory"),
+            _pydata(x, b, c),
         ),
         (tx, tb, tc),
     )
