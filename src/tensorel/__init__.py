@@ -1,12 +1,17 @@
-"""Tensorel: an embedded engine for tensor programs over any storage."""
+"""Tensorel: an embedded engine for tensor programs over any storage.
+
+>>> import tensorel as tr
+>>> A = tr.asarray([[0.0, 2.0], [3.0, 0.0]])
+>>> (A @ A).sum().item()
+12.0
+"""
 
 from tensorel import errors
 from tensorel.config import options
-from tensorel.front.array import Tensor, compute, explain
-from tensorel.front.convert import asarray, from_coo, tensor
-from tensorel.front.einsum import einsum
+from tensorel.front import namespace
+from tensorel.front.namespace import *  # noqa: F403
+from tensorel.storage.registry import names as formats
 
-__all__ = [
-    "Tensor", "asarray", "compute", "einsum", "errors", "explain", "from_coo", "options",
-    "tensor",
-]
+__version__ = "0.1.0"
+__all__ = ["__version__", "errors", "formats", "options"]
+__all__ += namespace.__all__

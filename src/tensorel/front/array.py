@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,10 +24,12 @@ from tensorel.front.convert import (
     to_numpy,
     to_numpy_unasked,
 )
+from tensorel.front.dispatch import Dispatch
 from tensorel.front.indexing import Indexing
 from tensorel.front.operators import Operators
 from tensorel.front.reductions import Reductions
 from tensorel.front.shaping import Shaping
+from tensorel.front.sorting import Sorting
 from tensorel.io import scipy_, sparse_
 from tensorel.ir import analysis
 from tensorel.ir import nodes as ir
@@ -38,7 +41,7 @@ PRINTED_SIZE = 100_000
 
 
 @register
-class Tensor(Operators, Reductions, Shaping, Indexing):
+class Tensor(Operators, Reductions, Shaping, Indexing, Sorting, Dispatch):
     """A tensor of any storage, or a program that gives one; nothing runs until asked for.
 
     >>> import tensorel as tr
@@ -245,6 +248,9 @@ class Tensor(Operators, Reductions, Shaping, Indexing):
         """Itself; the only device is "cpu"."""
         to_device_check(device)
         return self
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        return sys.modules["tensorel"]
 
     def __dlpack__(self, **options: Any) -> Any:
         return to_numpy_unasked(self).__dlpack__(**options)

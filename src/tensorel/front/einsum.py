@@ -7,7 +7,7 @@ Letters ("ij,jk->ik") or, when a term has a space or a word, named indices
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from tensorel.algebra import ops
 from tensorel.errors import ParseError, ShapeError, TypeError_
 from tensorel.front.base import ZERO, axes_of, call, indices, reduce_axes, summed, wrap
 from tensorel.front.convert import asarray
+from tensorel.front.scalars import UFUNCS
 from tensorel.ir import nodes as ir
 from tensorel.ir.build import convert
 
@@ -207,6 +208,9 @@ def contract(
         into = first if len(tensors) == 1 else np.result_type(*[t.dtype for t in tensors])
     else:
         into = ops.check_dtype(dtype)
+    if into.kind == "b":  # NumPy's sums and products of booleans
+        add = ops.logical_or if add is ops.add else add
+        mul = ops.logical_and if mul is ops.multiply else mul
     body: ir.Expr | None = None
     for t, labels in zip(tensors, inputs):
         own = t.node.shape
@@ -222,9 +226,8 @@ def contract(
 
 
 # -- operators by whatever name users have for them ----------------------------------------------
-_UFUNCS = {op.meaning: op for op in ops.operators() if isinstance(op.meaning, np.ufunc)}
 #: Our own functions that stand for an operator, filled by their modules: tr.min -> minimum.
-FUNCTIONS: dict[Callable[..., object], ops.Operator] = {}
+FUNCTIONS: dict[object, ops.Operator] = {}
 _NAMES = ops.MONOIDS | {
     "+": ops.add, "*": ops.multiply, "or": ops.logical_or, "and": ops.logical_and,
     "-": ops.subtract, "/": ops.divide, "amin": ops.minimum, "amax": ops.maximum,
@@ -235,7 +238,7 @@ def as_operator(given: object, default: ops.Operator, monoid: bool = False) -> o
     """The operator that an Operator, a function of ours, a NumPy ufunc or a name means."""
     if given is None:
         return default
-    found = _find_operator(given)
+    found = find_operator(given)
     if found is None or found.arity != 2:
         raise TypeError_(
             f"{given!r} does not name an operator of two arguments",
@@ -249,7 +252,8 @@ def as_operator(given: object, default: ops.Operator, monoid: bool = False) -> o
     return found
 
 
-def _find_operator(given: object) -> ops.Operator | None:
+def find_operator(given: object) -> ops.Operator | None:
+    """The operator that ``given`` means, or None."""
     if isinstance(given, ops.Operator):
         return given
     if isinstance(given, str):
@@ -260,5 +264,5 @@ def _find_operator(given: object) -> ops.Operator | None:
     if isinstance(own, ops.Operator):
         return own
     if callable(given):
-        return FUNCTIONS.get(given) or _UFUNCS.get(given)
+        return FUNCTIONS.get(given) or UFUNCS.get(given)
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def is_operand(x: object) -> bool:
     return isinstance(x, _OPERANDS) or is_scipy(x) or is_pydata(x)
 
 
-def _apply(op: ops.Operator, a: object, b: object, other: object) -> Any:
+def _apply(op: ops.Operator, a: object, b: object, other: object) -> Tensor:
     return binary(op, a, b) if is_operand(other) else NotImplemented
 
 
@@ -73,7 +73,7 @@ class Operators(Base):
         return self // other, self % other
 
     def __rdivmod__(self, other: object) -> tuple[Tensor, Tensor]:
-        return other // self, other % self  # type: ignore[operator]
+        return other // self, other % self
 
     def __pow__(self, other: object) -> Tensor:
         return _apply(ops.power, self, other, other)

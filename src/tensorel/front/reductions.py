@@ -48,7 +48,8 @@ class Frame:
         self.axes = axes
         dropped = set(axes)
         self.over = reduce_axes([shape[k] for k in axes])
-        result, place = [], {}
+        result: list[int] = []
+        place: dict[int, int] = {}
         for k, n in enumerate(shape):
             if k not in dropped:
                 place[k] = len(result)
@@ -276,8 +277,10 @@ FUNCTIONS.update({
     sum: ops.add, prod: ops.multiply, min: ops.minimum, max: ops.maximum,
     any: ops.logical_or, all: ops.logical_and,
 })
-_NUMPY = {np.sum: sum, np.prod: prod, np.min: min, np.max: max, np.any: any, np.all: all}
-FUNCTIONS.update({theirs: FUNCTIONS[ours] for theirs, ours in _NUMPY.items()})
+FUNCTIONS.update({
+    np.sum: ops.add, np.prod: ops.multiply, np.min: ops.minimum, np.max: ops.maximum,
+    np.any: ops.logical_or, np.all: ops.logical_and,
+})
 
 
 class Reductions(Base):

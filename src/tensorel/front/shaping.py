@@ -258,7 +258,7 @@ class Shaping(Base):
         if not axes or axes == (None,):
             return permute_dims(self)
         if len(axes) == 1 and isinstance(axes[0], (tuple, list, np.ndarray)):
-            return permute_dims(self, axes[0])
+            return permute_dims(self, list(axes[0]))
         return permute_dims(self, axes)  # type: ignore[arg-type]
 
     def reshape(self, *shape: object) -> Tensor:

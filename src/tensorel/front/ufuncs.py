@@ -1,0 +1,188 @@
+"""The elementwise functions of the namespace, by the Array API's names and NumPy's."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorel.algebra import ops
+from tensorel.errors import TypeError_
+from tensorel.front.convert import asarray
+from tensorel.front.elementwise import binary, unary
+from tensorel.front.elementwise import where as _where
+from tensorel.front.scalars import Tracer, apply
+
+if TYPE_CHECKING:
+    from tensorel.front.array import Tensor
+
+
+class Elementwise:
+    """A function of tensors or of traced scalars; ``op`` is its operator."""
+
+    def __init__(self, op: ops.Operator, name: str | None = None) -> None:
+        self.op = op
+        self.__name__ = name or op.name
+        self.__doc__ = f"{op.name.replace('_', ' ')} of the entries, as in NumPy."
+
+    def __repr__(self) -> str:
+        return f"<function tensorel.{self.__name__}>"
+
+
+class Unary(Elementwise):
+    """An elementwise function of one argument."""
+
+    def __call__(self, x: Any, /) -> Any:
+        if isinstance(x, Tracer):
+            return apply(self.op, x)
+        return unary(self.op, x)
+
+
+class Binary(Elementwise):
+    """An elementwise function of two arguments, broadcast."""
+
+    def __call__(self, x1: Any, x2: Any, /) -> Any:
+        if isinstance(x1, Tracer) or isinstance(x2, Tracer):
+            return apply(self.op, x1, x2)
+        return binary(self.op, x1, x2)
+
+
+add = Binary(ops.add)
+subtract = Binary(ops.subtract)
+multiply = Binary(ops.multiply)
+divide = true_divide = Binary(ops.divide)
+floor_divide = Binary(ops.floor_divide)
+remainder = mod = Binary(ops.remainder)
+power = pow = Binary(ops.power, "pow")
+minimum = Binary(ops.minimum)
+maximum = Binary(ops.maximum)
+atan2 = arctan2 = Binary(ops.arctan2, "atan2")
+hypot = Binary(ops.hypot)
+copysign = Binary(ops.copysign)
+logaddexp = Binary(ops.logaddexp)
+nextafter = Binary(ops.nextafter)
+equal = Binary(ops.equal)
+not_equal = Binary(ops.not_equal)
+less = Binary(ops.less)
+less_equal = Binary(ops.less_equal)
+greater = Binary(ops.greater)
+greater_equal = Binary(ops.greater_equal)
+logical_and = Binary(ops.logical_and)
+logical_or = Binary(ops.logical_or)
+logical_xor = Binary(ops.logical_xor)
+bitwise_and = Binary(ops.bitwise_and)
+bitwise_or = Binary(ops.bitwise_or)
+bitwise_xor = Binary(ops.bitwise_xor)
+bitwise_left_shift = left_shift = Binary(ops.left_shift, "bitwise_left_shift")
+bitwise_right_shift = right_shift = Binary(ops.right_shift, "bitwise_right_shift")
+
+negative = Unary(ops.negative)
+positive = Unary(ops.positive)
+abs = absolute = Unary(ops.absolute, "abs")
+sign = Unary(ops.sign)
+logical_not = Unary(ops.logical_not)
+bitwise_invert = bitwise_not = invert = Unary(ops.invert, "bitwise_invert")
+isnan = Unary(ops.isnan)
+isinf = Unary(ops.isinf)
+isfinite = Unary(ops.isfinite)
+signbit = Unary(ops.signbit)
+conj = conjugate = Unary(ops.conjugate, "conj")
+real = Unary(ops.real)
+imag = Unary(ops.imag)
+square = Unary(ops.square)
+reciprocal = Unary(ops.reciprocal)
+sqrt = Unary(ops.sqrt)
+cbrt = Unary(ops.cbrt)
+exp = Unary(ops.exp)
+exp2 = Unary(ops.exp2)
+expm1 = Unary(ops.expm1)
+log = Unary(ops.log)
+log2 = Unary(ops.log2)
+log10 = Unary(ops.log10)
+log1p = Unary(ops.log1p)
+sin = Unary(ops.sin)
+cos = Unary(ops.cos)
+tan = Unary(ops.tan)
+asin = arcsin = Unary(ops.arcsin, "asin")
+acos = arccos = Unary(ops.arccos, "acos")
+atan = arctan = Unary(ops.arctan, "atan")
+sinh = Unary(ops.sinh)
+cosh = Unary(ops.cosh)
+tanh = Unary(ops.tanh)
+asinh = arcsinh = Unary(ops.arcsinh, "asinh")
+acosh = arccosh = Unary(ops.arccosh, "acosh")
+atanh = arctanh = Unary(ops.arctanh, "atanh")
+floor = Unary(ops.floor)
+ceil = Unary(ops.ceil)
+trunc = Unary(ops.trunc)
+rint = Unary(ops.rint)
+
+
+def round(x: object, decimals: int = 0) -> Tensor:
+    """To the nearest number with so many decimals, halves to even; integers stay."""
+    t = asarray(x)
+    if t.dtype.kind == "b":
+        raise TypeError_("round does not take bool", hint="convert first: T.astype(tr.int64)")
+    if t.dtype.kind in "iu" and decimals >= 0:
+        return t
+    if decimals == 0:
+        return unary(ops.rint, t)
+    scale: float = 10.0 ** math.fabs(decimals)
+    if t.dtype.kind in "iu":
+        return (unary(ops.rint, t / scale) * scale).astype(t.dtype)
+    if decimals > 0:
+        return unary(ops.rint, t * scale) / scale
+    return unary(ops.rint, t / scale) * scale
+
+
+def clip(x: Any, min: Any = None, max: Any = None) -> Any:
+    """Entries below ``min`` raised to it, entries above ``max`` lowered to it."""
+    found = x if isinstance(x, Tracer) else asarray(x)
+    if min is not None:
+        found = maximum(found, min)
+    return found if max is None else minimum(found, max)
+
+
+def isclose(a: object, b: object, rtol: float = 1e-5, atol: float = 1e-8,
+            equal_nan: bool = False) -> Tensor:
+    """Whether entries are equal within ``atol + rtol * |b|``."""
+    x, y = asarray(a), asarray(b)
+    near = (unary(ops.absolute, x - y) <= atol + rtol * unary(ops.absolute, y)) & isfinite(y)
+    close: Tensor = near | (x == y)
+    return close | (isnan(x) & isnan(y)) if equal_nan else close
+
+
+def allclose(a: object, b: object, rtol: float = 1e-5, atol: float = 1e-8,
+             equal_nan: bool = False) -> bool:
+    """Whether all entries are equal within a tolerance; computes."""
+    return bool(isclose(a, b, rtol, atol, equal_nan).all())
+
+
+def array_equal(a: object, b: object) -> bool:
+    """Whether two tensors have the same shape and entries; computes."""
+    x, y = asarray(a), asarray(b)
+    return x.shape == y.shape and bool((x == y).all())
+
+
+def nan_to_num(x: object, nan: float = 0.0, posinf: float | None = None,
+               neginf: float | None = None) -> Tensor:
+    """Entries that are not finite replaced by finite ones."""
+    t = asarray(x)
+    if t.dtype.kind not in "fc":
+        return t
+    if t.dtype.kind == "c":
+        raise TypeError_("nan_to_num does not take complex entries here",
+                         hint="treat real and imag apart")
+    info = np.finfo(t.dtype)  # type: ignore[type-var]
+    high = float(info.max) if posinf is None else posinf
+    low = float(info.min) if neginf is None else neginf
+    found: Tensor = binary(ops.minimum, binary(ops.maximum, t, low), high) if (
+        posinf is None and neginf is None) else _replaced(t, high, low)
+    result: Tensor = _where(isnan(t), nan, found)
+    return result
+
+
+def _replaced(t: Tensor, high: float, low: float) -> Tensor:
+    found: Tensor = _where(t == math.inf, high, _where(t == -math.inf, low, t))
+    return found
