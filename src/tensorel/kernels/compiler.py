@@ -1,0 +1,110 @@
+"""LLVM text to machine code, through llvmlite, which is loaded when it is first needed."""
+
+from __future__ import annotations
+
+import os
+import threading
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from tensorel.errors import EngineError
+from tensorel.kernels import objects
+from tensorel.kernels.symbols import address
+
+ENTRY = "kernel"
+
+#: LLVM is used by one thread at a time. Forks wait for it, so that no child inherits it half-way.
+_lock = threading.RLock()
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+)
+
+
+@cache
+def _llvm() -> ModuleType:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm
+
+
+def _target_machine() -> Any:
+    llvm = _llvm()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(),
+        opt=3, reloc="pic", codemodel="default",
+    )
+
+
+@cache
+def _machine() -> Any:
+    return _target_machine()
+
+
+def host() -> str:
+    """The processor that code is made for, as LLVM names it."""
+    with _lock:
+        llvm = _llvm()
+        return f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+
+
+def _optimized(text: str) -> Any:
+    llvm, machine = _llvm(), _machine()
+    try:
+        module = llvm.parse_assembly(text)
+        module.triple = machine.triple
+        module.data_layout = str(machine.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise EngineError(f"the native compiler refused a kernel: {error}") from error
+    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+    tuning.loop_vectorization = True
+    tuning.loop_interleaving = True
+    tuning.slp_vectorization = True
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def compile_object(text: str) -> bytes:
+    """Optimized relocatable object code of a module."""
+    with _lock:
+        code: bytes = _machine().emit_object(_optimized(text))
+        return code
+
+
+def assembly(text: str) -> str:
+    """The machine code of a module as text, for people."""
+    with _lock:
+        listing: str = _machine().emit_assembly(_optimized(text))
+        return listing
+
+
+def load_object(code: bytes) -> objects.LoadedObject:
+    """Object code in executable memory."""
+    if objects.is_supported():
+        try:
+            return objects.load(code, ENTRY)
+        except objects.Refused:
+            pass
+    return load_with_llvm(code)
+
+
+def load_with_llvm(code: bytes) -> objects.LoadedObject:
+    """Object code in executable memory, by LLVM's own loader."""
+    with _lock:
+        llvm = _llvm()
+        file = llvm.object_file.ObjectFileRef.from_data(code)
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
+        for name in _undefined(code):
+            llvm.add_symbol(name, address(name))
+        engine.add_object_file(file)
+        engine.finalize_object()
+        return objects.LoadedObject(engine.get_function_address(ENTRY), engine)
+
+
+def _undefined(code: bytes) -> tuple[str, ...]:
+    """Names that the object code asks for, where they can be read off it."""
+    return objects.undefined(code) if code[:4] == b"\x7fELF" else ()

@@ -1,0 +1,406 @@
+"""Loop IR to the text of an LLVM module.
+
+The module exports one function,
+
+    i32 @kernel(ptr arrays, ptr buffers, ptr scalars, i64 lo, i64 hi, ptr control)
+
+arrays: pointers to the data of the physical arrays, in order. An array that the kernel writes
+must not overlap any other of its arrays: each is ``noalias``.
+buffers: pointers to {ptr data, i64 length, i64 capacity, i64 item size}.
+scalars: slots of 8 bytes, an int64 (all integers and bool) or a double (float32 too) each; a
+complex scalar takes two.
+control: {i64 cancel, i64 budget in bytes}.
+
+Locals live in allocas of the entry block, which LLVM turns into registers.
+"""
+
+from __future__ import annotations
+
+from tensorel.ir.nodes import Expr, Local, Read
+from tensorel.kernels.assembly import PARTS, TYPES, Assembler, Value, code_of
+from tensorel.kernels.casts import cast
+from tensorel.kernels.expressions import Expressions
+from tensorel.kernels.loops import (
+    Append,
+    AppendReserved,
+    Assign,
+    Break,
+    Buffer,
+    Comment,
+    Continue,
+    For,
+    If,
+    Kernel,
+    Length,
+    Reserve,
+    Status,
+    Stmt,
+    Store,
+    While,
+)
+
+#: A checked loop without loops inside looks at the cancel flag once in so many iterations.
+STRIP = 1 << 14
+
+_RARE = ", !prof !0"
+
+_GROW = """
+define internal {ptr, i64} @tr.grow(ptr %data, i64 %capacity, i64 %need, i64 %item, ptr %control) \
+cold noinline nounwind {
+entry:
+  %half = lshr i64 %capacity, 1
+  %more = add i64 %capacity, %half
+  %some = call i64 @llvm.umax.i64(i64 %more, i64 1024)
+  %new = call i64 @llvm.umax.i64(i64 %some, i64 %need)
+  %absurd = icmp ugt i64 %new, 288230376151711744
+  br i1 %absurd, label %refuse, label %charge
+charge:
+  %added = sub i64 %new, %capacity
+  %bytes = mul i64 %added, %item
+  %budget = getelementptr inbounds i64, ptr %control, i64 1
+  %left = atomicrmw sub ptr %budget, i64 %bytes monotonic
+  %enough = icmp sge i64 %left, %bytes
+  br i1 %enough, label %allocate, label %return
+return:
+  %a = atomicrmw add ptr %budget, i64 %bytes monotonic
+  br label %refuse
+refuse:
+  ret {ptr, i64} { ptr null, i64 3 }
+allocate:
+  %size = mul i64 %new, %item
+  %got = call ptr @realloc(ptr %data, i64 %size)
+  %none = icmp eq ptr %got, null
+  br i1 %none, label %fail, label %done
+fail:
+  %b = atomicrmw add ptr %budget, i64 %bytes monotonic
+  ret {ptr, i64} { ptr null, i64 2 }
+done:
+  %r1 = insertvalue {ptr, i64} undef, ptr %got, 0
+  %r2 = insertvalue {ptr, i64} %r1, i64 %new, 1
+  ret {ptr, i64} %r2
+}"""
+
+_FOOTER = """
+attributes #0 = { nounwind mustprogress }
+attributes #1 = { nounwind willreturn memory(none) }
+!0 = !{!"branch_weights", i32 1, i32 100000}
+"""
+
+
+def emit(kernel: Kernel, strict: bool = False) -> str:
+    """The LLVM module of a kernel. Strict: sums stay in order, nothing is contracted."""
+    return _Emitter(kernel, strict).module()
+
+
+class _Emitter:
+    def __init__(self, kernel: Kernel, strict: bool) -> None:
+        self.kernel = kernel
+        self.asm = Assembler()
+        self.entry: list[str] = []
+        self.locals: dict[Local, Value] = {}
+        pointers = {array: f"%a{k}" for k, array in enumerate(kernel.arrays)}
+        self.buffers = {b: k for k, b in enumerate(kernel.buffers)}
+        self.ex = Expressions(self.asm, pointers, self.locals, strict)
+        self.loops: list[tuple[str, str]] = []  # labels to go to on continue, on break
+
+    # -- module --------------------------------------------------------------------------------
+    def module(self) -> str:
+        self._declare_locals()
+        self.asm.label("start")
+        self._define_parameters()
+        self.block(self.kernel.body)
+        self._leave(Status.DONE)
+        self._exit()
+        asm, kernel = self.asm, self.kernel
+        if kernel.buffers:
+            asm.helpers["tr.grow"] = _GROW
+            asm.declare("realloc", "ptr", "ptr, i64", "nounwind")
+            asm.declare("llvm.umax.i64", "i64", "i64, i64", "")
+        params = [
+            f"ptr noalias{'' if str(a.data) in kernel.written else ' readonly'} %a{k}"
+            for k, a in enumerate(kernel.arrays)
+        ]
+        params.append("ptr %buffers, ptr %scalars, i64 %lo, i64 %hi, ptr %control")
+        parts = [
+            *asm.declarations.values(), *asm.helpers.values(),
+            f"define internal i32 @body({', '.join(params)}) noinline #0 {{", "entry:",
+            *self.entry, "  br label %start", *asm.lines, "}", self._wrapper(), _FOOTER,
+        ]
+        return "\n".join(parts)
+
+    def _wrapper(self) -> str:
+        lines = ["define i32 @kernel(ptr %arrays, ptr %buffers, ptr %scalars, i64 %lo, i64 %hi, "
+                 "ptr %control) #0 {", "entry:"]
+        for k in range(len(self.kernel.arrays)):
+            lines.append(f"  %p{k} = getelementptr inbounds ptr, ptr %arrays, i64 {k}")
+            lines.append(f"  %a{k} = load ptr, ptr %p{k}")
+        args = [f"ptr %a{k}" for k in range(len(self.kernel.arrays))]
+        args.append("ptr %buffers, ptr %scalars, i64 %lo, i64 %hi, ptr %control")
+        lines += [f"  %r = call i32 @body({', '.join(args)})", "  ret i32 %r", "}"]
+        return "\n".join(lines)
+
+    def _alloca(self, name: str, kind: str, first: str) -> str:
+        self.entry.append(f"  {name} = alloca {kind}")
+        self.entry.append(f"  store {kind} {first}, ptr {name}")
+        return name
+
+    def _declare_locals(self) -> None:
+        """A slot for every local: deterministic zero before its first assignment."""
+        kernel = self.kernel
+        for local in (kernel.lo, kernel.hi, *kernel.scalars, *assigned(kernel.body)):
+            if local in self.locals:
+                continue
+            k, code = len(self.locals), code_of(local.dtype)
+            kind = TYPES[code]
+            if code in PARTS:
+                self.locals[local] = (
+                    self._alloca(f"%l{k}.re", kind, "0.0"), self._alloca(f"%l{k}.im", kind, "0.0")
+                )
+            else:
+                first = "0.0" if code[0] == "f" else "0" if code != "b1" else "false"
+                self.locals[local] = self._alloca(f"%l{k}", kind, first)
+
+    def _define_parameters(self) -> None:
+        kernel, asm, ex = self.kernel, self.asm, self.ex
+        ex.write_local(kernel.lo, "%lo")
+        ex.write_local(kernel.hi, "%hi")
+        slot = 0
+        for local in kernel.scalars:
+            code = code_of(local.dtype)
+            wide = "f8" if code[0] in "fc" else "i8"
+            parts = []
+            for _ in range(2 if code in PARTS else 1):
+                place = asm.op(f"getelementptr inbounds i64, ptr %scalars, i64 {slot}")
+                raw = asm.op(f"load {TYPES[wide]}, ptr {place}")
+                parts.append(cast(asm, raw, wide, PARTS.get(code, code)))
+                slot += 1
+            ex.write_local(local, (str(parts[0]), str(parts[1])) if code in PARTS else parts[0])
+        for k in range(len(kernel.buffers)):
+            place = asm.op(f"getelementptr inbounds ptr, ptr %buffers, i64 {k}")
+            state = asm.op(f"load ptr, ptr {place}")
+            asm.do(f"store ptr {state}, ptr {self._alloca(f'%b{k}.state', 'ptr', 'null')}")
+            for field, (name, kind, first) in enumerate(_STATE):
+                address = asm.op(f"getelementptr inbounds i64, ptr {state}, i64 {field}")
+                found = asm.op(f"load {kind}, ptr {address}")
+                self._alloca(f"%b{k}.{name}", kind, first)
+                asm.do(f"store {kind} {found}, ptr %b{k}.{name}")
+        self._alloca("%status", "i32", "0")
+
+    def _leave(self, status: Status) -> None:
+        self.asm.do(f"store i32 {int(status)}, ptr %status")
+        self.asm.jump("exit")
+
+    def _exit(self) -> None:
+        asm = self.asm
+        asm.label("exit")
+        for k in range(len(self.kernel.buffers)):
+            state = asm.op(f"load ptr, ptr %b{k}.state")
+            for field, (name, kind, _) in enumerate(_STATE):
+                now = asm.op(f"load {kind}, ptr %b{k}.{name}")
+                place = asm.op(f"getelementptr inbounds i64, ptr {state}, i64 {field}")
+                asm.do(f"store {kind} {now}, ptr {place}")
+        asm.do(f"ret i32 {asm.op('load i32, ptr %status')}")
+
+    # -- statements ----------------------------------------------------------------------------
+    def block(self, body: tuple[Stmt, ...]) -> bool:
+        """Emit statements; False if control never reaches the end."""
+        for stmt in body:
+            self.ex.begin()
+            if not self.statement(stmt):
+                return False
+        return True
+
+    def statement(self, stmt: Stmt) -> bool:
+        match stmt:
+            case Assign():
+                self.ex.accumulates(stmt.value, stmt.target)
+                self.ex.write_local(stmt.target, self._as(stmt.value, stmt.target))
+            case Store():
+                self.ex.accumulates(stmt.value, Read(stmt.array, (stmt.position,)))
+                value = self._as(stmt.value, stmt.array)
+                address = self.ex.address(stmt.array, stmt.position)
+                self.ex.store(address, stmt.array.dtype, value)
+            case For():
+                self.for_(stmt)
+            case While():
+                self.while_(stmt)
+            case If():
+                return self.if_(stmt)
+            case Append() | AppendReserved() | Reserve():
+                self.append(stmt)
+            case Length():
+                length = self.asm.op(f"load i64, ptr %b{self.buffers[stmt.buffer]}.length")
+                self.ex.write_local(stmt.target, length)
+            case Break() | Continue():
+                self.asm.jump(self.loops[-1][isinstance(stmt, Break)])
+                return False
+            case Comment():
+                pass
+            case _:
+                raise TypeError(f"unknown statement {type(stmt).__name__}")
+        return True
+
+    def _as(self, value: Expr, target: object) -> Value:
+        """The value in the dtype of its target."""
+        into = code_of(target.dtype)  # type: ignore[attr-defined]
+        return cast(self.asm, self.ex.value(value), code_of(value.dtype), into)
+
+    def if_(self, stmt: If) -> bool:
+        asm = self.asm
+        then, end = asm.name("then"), asm.name("endif")
+        other = asm.name("else") if stmt.otherwise else end
+        self.ex.condition(stmt.condition, then, other)
+        asm.label(then)
+        reached = self.block(stmt.then)
+        if reached:
+            asm.jump(end)
+        if stmt.otherwise:
+            asm.label(other)
+            if self.block(stmt.otherwise):
+                asm.jump(end)
+                reached = True
+        else:
+            reached = True
+        if reached:
+            asm.label(end)
+        return reached
+
+    def _check_cancelled(self) -> None:
+        asm = self.asm
+        stop, go = asm.name("cancelled"), asm.name("go")
+        flag = asm.op("load atomic volatile i64, ptr %control monotonic, align 8")
+        asm.branch(asm.op(f"icmp ne i64 {flag}, 0"), stop, go, _RARE)
+        asm.label(stop)
+        self._leave(Status.CANCELLED)
+        asm.label(go)
+
+    def for_(self, stmt: For) -> None:
+        lo = self.ex.index(stmt.lo)
+        hi = self.ex.index(stmt.hi)
+        if stmt.checked and not any(isinstance(s, For | While) for s in statements(stmt.body)):
+            self._strips(stmt, lo, hi)
+        else:
+            self._count(stmt, lo, hi, stmt.checked, self.asm.name("end"), "")
+
+    def _strips(self, stmt: For, lo: str, hi: str) -> None:
+        """Strips of the range with a look at the cancel flag between, so the inner loop stays
+        free of it and can vectorize."""
+        asm = self.asm
+        head, strip, end = asm.name("strips"), asm.name("strip"), asm.name("end")
+        start = self._alloca(f"%{asm.name('s')}", "i64", "0")
+        asm.do(f"store i64 {lo}, ptr {start}")
+        asm.jump(head)
+        asm.label(head)
+        at = asm.op(f"load i64, ptr {start}")
+        asm.branch(asm.op(f"icmp slt i64 {at}, {hi}"), strip, end)
+        asm.label(strip)
+        self._check_cancelled()
+        left = asm.op(f"sub nsw i64 {hi}, {at}")
+        size = asm.intrinsic("smin", "i64", left, str(STRIP))
+        stop = asm.op(f"add nsw i64 {at}, {size}")
+        asm.do(f"store i64 {stop}, ptr {start}")
+        self._count(stmt, at, stop, False, end, head)
+
+    def _count(self, stmt: For, lo: str, hi: str, checked: bool, end: str, after: str) -> None:
+        """The loop; ``break`` goes to ``end``, the end of the range to ``after`` if given."""
+        asm = self.asm
+        head, body, step = asm.name("for"), asm.name("body"), asm.name("next")
+        counter = self._alloca(f"%{asm.name('c')}", "i64", "0")
+        asm.do(f"store i64 {lo}, ptr {counter}")
+        asm.jump(head)
+        asm.label(head)
+        now = asm.op(f"load i64, ptr {counter}")
+        asm.branch(asm.op(f"icmp slt i64 {now}, {hi}"), body, after or end)
+        asm.label(body)
+        if checked:
+            self._check_cancelled()
+        self.ex.write_local(stmt.target, cast(asm, now, "i8", code_of(stmt.target.dtype)))
+        self.loops.append((step, end))
+        if self.block(stmt.body):
+            asm.jump(step)
+        self.loops.pop()
+        asm.label(step)
+        old = asm.op(f"load i64, ptr {counter}")
+        asm.do(f"store i64 {asm.op(f'add nsw i64 {old}, 1')}, ptr {counter}")
+        asm.jump(head)
+        asm.label(end)
+
+    def while_(self, stmt: While) -> None:
+        asm = self.asm
+        head, body, end = asm.name("while"), asm.name("body"), asm.name("end")
+        asm.jump(head)
+        asm.label(head)
+        if stmt.checked:
+            self._check_cancelled()
+        self.ex.begin()
+        self.ex.condition(stmt.condition, body, end)
+        asm.label(body)
+        self.loops.append((head, end))
+        if self.block(stmt.body):
+            asm.jump(head)
+        self.loops.pop()
+        asm.label(end)
+
+    # -- growable buffers ----------------------------------------------------------------------
+    def append(self, stmt: Append | AppendReserved | Reserve) -> None:
+        asm, k = self.asm, self.buffers[stmt.buffer]
+        if isinstance(stmt, Reserve):
+            self._make_room(stmt.buffer, k, self.ex.index(stmt.count))
+            return
+        value = self._as(stmt.value, stmt.buffer)
+        if isinstance(stmt, Append):
+            self._make_room(stmt.buffer, k, "1")
+        length = asm.op(f"load i64, ptr %b{k}.length")
+        data = asm.op(f"load ptr, ptr %b{k}.data")
+        self.ex.store(self.ex.element(data, stmt.buffer.dtype, length), stmt.buffer.dtype, value)
+        asm.do(f"store i64 {asm.op(f'add nuw nsw i64 {length}, 1')}, ptr %b{k}.length")
+
+    def _make_room(self, buffer: Buffer, k: int, count: str) -> None:
+        asm = self.asm
+        grow, grown, failed, room = (asm.name(n) for n in ("grow", "grown", "failed", "room"))
+        length = asm.op(f"load i64, ptr %b{k}.length")
+        capacity = asm.op(f"load i64, ptr %b{k}.capacity")
+        need = asm.op(f"add nsw i64 {length}, {count}")
+        asm.branch(asm.op(f"icmp sgt i64 {need}, {capacity}"), grow, room, _RARE)
+        asm.label(grow)
+        data = asm.op(f"load ptr, ptr %b{k}.data")
+        both = asm.op(f"call {{ptr, i64}} @tr.grow(ptr {data}, i64 {capacity}, i64 {need}, "
+                      f"i64 {buffer.dtype.itemsize}, ptr %control)")
+        fresh = asm.op(f"extractvalue {{ptr, i64}} {both}, 0")
+        number = asm.op(f"extractvalue {{ptr, i64}} {both}, 1")
+        asm.branch(asm.op(f"icmp eq ptr {fresh}, null"), failed, grown, _RARE)
+        asm.label(failed)
+        asm.do(f"store i32 {asm.op(f'trunc i64 {number} to i32')}, ptr %status")
+        asm.jump("exit")
+        asm.label(grown)
+        asm.do(f"store ptr {fresh}, ptr %b{k}.data")
+        asm.do(f"store i64 {number}, ptr %b{k}.capacity")
+        asm.jump(room)
+        asm.label(room)
+
+
+#: Fields of a buffer's state that a kernel holds in registers, and their types.
+_STATE = (("data", "ptr", "null"), ("length", "i64", "0"), ("capacity", "i64", "0"))
+
+
+def statements(body: tuple[Stmt, ...]) -> list[Stmt]:
+    """All statements below, in order."""
+    found: list[Stmt] = []
+    stack: list[Stmt] = list(reversed(body))
+    while stack:
+        stmt = stack.pop()
+        found.append(stmt)
+        match stmt:
+            case For() | While():
+                stack.extend(reversed(stmt.body))
+            case If():
+                stack.extend(reversed(stmt.then + stmt.otherwise))
+    return found
+
+
+def assigned(body: tuple[Stmt, ...]) -> list[Local]:
+    """The locals that statements set, in order."""
+    return [s.target for s in statements(body) if isinstance(s, Assign | For | Length)]
+
+
+__all__ = ["assigned", "emit", "statements"]

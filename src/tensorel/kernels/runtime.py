@@ -1,0 +1,246 @@
+"""Running compiled kernels: their buffers, their control block, the call itself."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from tensorel.errors import EngineError
+from tensorel.ir.nodes import DType
+from tensorel.kernels import cache, compiler
+from tensorel.kernels.llvm import emit
+from tensorel.kernels.loops import Kernel, Status
+from tensorel.kernels.pool import run_ranges
+from tensorel.kernels.symbols import libc
+
+Array = np.ndarray[Any, np.dtype[Any]]
+_STATUSES = tuple(Status)
+_PROTOTYPE = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong,
+    ctypes.c_longlong, ctypes.c_void_p,
+)
+#: Compiled kernels of this process by their text; the oldest leave first.
+_compiled: dict[tuple[str, str], CompiledKernel] = {}
+_KEPT = 4096
+
+
+def _c_function(name: str, result: object, *arguments: object) -> Callable[..., Any]:
+    function = getattr(libc(), name)
+    function.restype = result
+    function.argtypes = arguments
+    return cast(Callable[..., Any], function)
+
+
+_free = _c_function("free", None, ctypes.c_void_p)
+_realloc = _c_function("realloc", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+
+
+class _Memory:
+    """Memory from C that an array owns."""
+
+    def __init__(self, pointer: int, count: int, dtype: DType) -> None:
+        self.pointer = pointer
+        self.__array_interface__ = {
+            "data": (pointer, False), "shape": (count,), "typestr": dtype.str, "version": 3,
+        }
+
+    def __del__(self, free: Callable[..., Any] = _free) -> None:
+        free(self.pointer)
+
+
+class GrowBuffer:
+    """A growable output of a kernel: data pointer, length, capacity, item size.
+
+    >>> GrowBuffer(np.dtype("float64")).take()
+    array([], dtype=float64)
+    """
+
+    __slots__ = ("dtype", "state")
+
+    def __init__(self, dtype: DType, capacity: int = 0) -> None:
+        self.dtype = dtype
+        self.state = (ctypes.c_longlong * 4)(0, 0, 0, dtype.itemsize)
+        if capacity > 0:
+            pointer = _realloc(None, capacity * dtype.itemsize)
+            if not pointer:
+                raise MemoryError(f"no memory for {capacity} values of {dtype.name}")
+            self.state[0], self.state[2] = pointer, capacity
+
+    @property
+    def length(self) -> int:
+        return int(self.state[1])
+
+    @property
+    def capacity(self) -> int:
+        return int(self.state[2])
+
+    def take(self) -> Array:
+        """The values as an array that owns exactly their memory; the buffer is empty after."""
+        pointer, length, capacity = self.state[0], self.state[1], self.state[2]
+        if length == 0:
+            return np.empty(0, self.dtype)
+        if length < capacity:
+            pointer = _realloc(pointer, length * self.dtype.itemsize) or pointer
+        self.state[0] = self.state[1] = self.state[2] = 0
+        return np.asarray(_Memory(pointer, length, self.dtype))
+
+    def clear(self) -> None:
+        """Forget the values, keep the memory."""
+        self.state[1] = 0
+
+    def __del__(self, free: Callable[..., Any] = _free) -> None:
+        if self.state[0]:
+            free(self.state[0])
+
+
+class Control:
+    """What running kernels look at: a flag to stop them, and the bytes that they may still
+    allocate, shared by all threads of one computation."""
+
+    __slots__ = ("address", "state")
+
+    def __init__(self, budget: int = 2**62) -> None:
+        self.state = (ctypes.c_longlong * 2)(0, min(budget, 2**62))
+        self.address = ctypes.addressof(self.state)
+
+    @property
+    def cancelled(self) -> bool:
+        return self.state[0] != 0
+
+    def cancel(self) -> None:
+        self.state[0] = 1
+
+    @property
+    def budget(self) -> int:
+        """Bytes left."""
+        return int(self.state[1])
+
+
+class Call:
+    """A kernel with its arguments, to be run on one range after another."""
+
+    __slots__ = ("_arrays", "_buffers", "_function", "_keep", "_scalars")
+
+    def __init__(
+        self, kernel: CompiledKernel, arrays: Sequence[Array], buffers: Sequence[GrowBuffer],
+        scalars: Sequence[object],
+    ) -> None:
+        self._function = kernel.function
+        self._keep = (kernel, arrays, buffers)
+        self._arrays = kernel.array_table(*[a.ctypes.data for a in arrays])
+        self._buffers = kernel.buffer_table(*[ctypes.addressof(b.state) for b in buffers])
+        self._scalars = kernel.pack(scalars)
+
+    def __call__(self, lo: int, hi: int, control: Control) -> Status:
+        code = self._function(
+            self._arrays, self._buffers, self._scalars, lo, hi, control.address
+        )
+        return _STATUSES[code]
+
+
+class CompiledKernel:
+    """A kernel in machine code."""
+
+    def __init__(self, kernel: Kernel, code: bytes) -> None:
+        self.name = kernel.name
+        self.code = compiler.load_object(code)
+        self.function = _PROTOTYPE(self.code.address)
+        self.array_table = ctypes.c_void_p * len(kernel.arrays)
+        self.buffer_table = ctypes.c_void_p * len(kernel.buffers)
+        self._array_dtypes = tuple(a.dtype for a in kernel.arrays)
+        self._written = tuple(str(a.data) in kernel.written for a in kernel.arrays)
+        self._buffer_dtypes = tuple(b.dtype for b in kernel.buffers)
+        self._scalar_kinds = tuple(s.dtype.kind for s in kernel.scalars)
+
+    def bind(
+        self, arrays: Sequence[Array], buffers: Sequence[GrowBuffer] = (),
+        scalars: Sequence[object] = (),
+    ) -> Call:
+        """Check the arguments and fix them, for calls on many ranges.
+
+        The arrays that the kernel writes must not overlap others."""
+        self._check(arrays, buffers, scalars)
+        return Call(self, arrays, buffers, scalars)
+
+    def run(
+        self, arrays: Sequence[Array], buffers: Sequence[GrowBuffer], scalars: Sequence[object],
+        lo: int, hi: int, control: Control,
+    ) -> Status:
+        """Run on the range [lo, hi) in this thread; other Python threads go on meanwhile."""
+        return self.bind(arrays, buffers, scalars)(lo, hi, control)
+
+    def _check(
+        self, arrays: Sequence[Array], buffers: Sequence[GrowBuffer], scalars: Sequence[object]
+    ) -> None:
+        for kind, given, wanted in (
+            ("arrays", arrays, self._array_dtypes), ("buffers", buffers, self._buffer_dtypes),
+            ("scalars", scalars, self._scalar_kinds),
+        ):
+            if len(given) != len(wanted):
+                raise EngineError(
+                    f"kernel {self.name} takes {len(wanted)} {kind}, not {len(given)}"
+                )
+        for array, dtype, written in zip(arrays, self._array_dtypes, self._written):
+            flags = array.flags
+            if array.dtype != dtype or not flags.c_contiguous or not flags.aligned:
+                raise EngineError(
+                    f"kernel {self.name} takes a contiguous array of {dtype.name}, "
+                    f"not one of {array.dtype.name} with strides {array.strides}"
+                )
+            if written and not flags.writeable:
+                raise EngineError(f"kernel {self.name} cannot write to a read-only array")
+        for buffer, dtype in zip(buffers, self._buffer_dtypes):
+            if buffer.dtype != dtype:
+                raise EngineError(f"kernel {self.name} takes a buffer of {dtype.name}")
+
+    def pack(self, values: Sequence[object]) -> ctypes.Array[ctypes.c_longlong]:
+        """Scalars in slots of eight bytes."""
+        slots: list[int] = []
+        for value, kind in zip(values, self._scalar_kinds):
+            number = cast(Any, value)
+            if kind in "biu":
+                slots.append(int(number))
+            elif kind == "f":
+                slots.append(_bits(float(number)))
+            else:
+                whole = complex(number)
+                slots += (_bits(whole.real), _bits(whole.imag))
+        return (ctypes.c_longlong * len(slots))(*slots)
+
+
+def _bits(value: float) -> int:
+    return ctypes.c_longlong.from_buffer(ctypes.c_double(value)).value
+
+
+_lock = threading.Lock()
+
+
+def compile(kernel: Kernel, strict: bool = False, disk: bool = True) -> CompiledKernel:
+    """Machine code for a kernel: from this process, from the disk cache, or made now."""
+    text = emit(kernel, strict)
+    kinds = "".join(s.dtype.kind for s in kernel.scalars)
+    found = _compiled.get((text, kinds))
+    if found is None:
+        with _lock:
+            while len(_compiled) >= _KEPT:
+                del _compiled[next(iter(_compiled))]
+        found = _compiled.setdefault((text, kinds), CompiledKernel(kernel, _object(text, disk)))
+    return found
+
+
+def _object(text: str, disk: bool) -> bytes:
+    if not disk:
+        return compiler.compile_object(text)
+    name = cache.key(text)
+    code = cache.load(name)
+    if code is None:
+        code = compiler.compile_object(text)
+        cache.store(name, code)
+    return code
+
+
+__all__ = ["Call", "CompiledKernel", "Control", "GrowBuffer", "compile", "run_ranges"]
