@@ -42,6 +42,11 @@ def _plain(node: Const) -> str:
 def read_literal(text: str, dtype: DType | None) -> Const:
     """The literal of a text in a dtype (None: by the look of the text). ValueError if it does
     not fit."""
+    with np.errstate(all="ignore"):  # 1e300:float32 is inf
+        return _read(text, dtype)
+
+
+def _read(text: str, dtype: DType | None) -> Const:
     if text in ("True", "False"):
         return const(text == "True", dtype or BOOL)
     if text.startswith(("0x", "0X")):
@@ -55,8 +60,7 @@ def read_literal(text: str, dtype: DType | None) -> Const:
     if any(c in text for c in ".enai"):
         if dtype is not None and dtype.kind not in "fc":
             raise ValueError(f"{text} does not fit in {dtype}")
-        with np.errstate(over="ignore"):
-            return const(float(text), dtype or FLOAT64)
+        return const(float(text), dtype or FLOAT64)
     return _whole(int(text), dtype or INT64)
 
 
