@@ -6,12 +6,22 @@
 12.0
 """
 
+import importlib.util
+import sys
+
 from tensorel import errors
 from tensorel.config import options
-from tensorel.front import namespace
-from tensorel.front.namespace import *  # noqa: F403
-from tensorel.storage.registry import names as formats
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "errors", "formats", "options"]
-__all__ += namespace.__all__
+__all__ = ["__version__", "errors", "options"]
+
+if (
+    importlib.util.find_spec("tensorel.engines.local") is not None
+    or "tensorel.engines.local" in sys.modules
+):
+    from tensorel.front import namespace
+    from tensorel.front.namespace import *  # noqa: F403
+    from tensorel.storage.registry import names as formats
+
+    __all__ += ["formats"]
+    __all__ += namespace.__all__
