@@ -16,8 +16,8 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "errors", "options"]
 
 if (
-    importlib.util.find_spec("tensorel.engines.local") is not None
-    or "tensorel.engines.local" in sys.modules
+    "tensorel.engines.local" in sys.modules
+    or importlib.util.find_spec("tensorel.engines.local") is not None
 ):
     from tensorel.front import namespace
     from tensorel.front.namespace import *  # noqa: F403

@@ -64,8 +64,10 @@ _BY_MODULE: tuple[tuple[Any, str], ...] = (
     (elementwise, "where astype"),
     (einsum, "einsum"),
 )
-_ALIASES = {"amin": reductions.min, "amax": reductions.max, "concatenate": joining.concat,
-            "around": ufuncs.round}
+_ALIASES: dict[str, Callable[..., Any]] = {
+    "amin": reductions.min, "amax": reductions.max, "concatenate": joining.concat,
+    "around": ufuncs.round,
+}
 
 
 def _table() -> dict[object, Callable[..., Any]]:

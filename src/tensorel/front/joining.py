@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,7 +119,7 @@ def split(x: object, sections: object, axis: int = 0) -> list[Tensor]:
             raise ShapeError(f"split: {n} entries do not divide into {count} equal parts")
         cuts = [n // count * p for p in range(count + 1)]
     before = (slice(None),) * k
-    return [t[(*before, slice(a, b))] for a, b in zip(cuts, cuts[1:])]
+    return [t[(*before, slice(a, b))] for a, b in pairwise(cuts)]
 
 
 def roll(x: object, shift: object, axis: object = None) -> Tensor:
@@ -163,7 +164,7 @@ def _pairs(given: Any, rank: int, name: str) -> list[tuple[Any, Any]]:
         found = [(0, 0)] * rank
         for a, pair in given.items():
             found[one_axis(a, rank, name)] = pair if isinstance(pair, tuple) else (pair, pair)
-        return found  # type: ignore[return-value]
+        return found
     array = np.asarray(given)
     try:
         pairs = np.broadcast_to(array, (rank, 2))
@@ -217,7 +218,7 @@ def _pad_index(t: Tensor, widths: list[tuple[int, int]], mode: str) -> Tensor:
         if lo or hi:
             if t.shape[k] == 0:
                 raise ShapeError(f"pad: axis {k} has no entries to repeat")
-            order = np.pad(np.arange(t.shape[k]), (lo, hi), mode=mode)
+            order = np.pad(np.arange(t.shape[k]), (lo, hi), mode=mode)  # type: ignore[call-overload]
             t = take(t, order, axis=k)
     return t
 
@@ -352,8 +353,9 @@ def meshgrid(*xs: object, indexing: str = "xy") -> list[Tensor]:
     if indexing == "xy" and len(vectors) > 1:
         order[:2] = [1, 0]
     shape = tuple(vectors[k].shape[0] for k in order)
+    at = indices(len(shape))
     return [
-        lift(shape, lambda at, v=v, p=order.index(k): ir.Read(v.node, (at[p],)))  # type: ignore[misc]
+        wrap(ir.Lambda(axes_of(shape), ir.Read(v.node, (at[order.index(k)],))))
         for k, v in enumerate(vectors)
     ]
 
