@@ -1,29 +1,88 @@
-"""Writing numbers as text, bit for bit: floats with the fewest digits that read back the same."""
+"""Writing numbers as text, bit for bit: floats with the fewest digits that read back the same.
+
+Workers format chunks with a native kernel; the caller's thread writes them in order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO
 
 import numpy as np
+import numpy.typing as npt
 
+from tensorel import config
+from tensorel.io.line_writer import COORDINATE, NUMBER, writer
+from tensorel.io.mtx_native import Line
 from tensorel.io.npy import AnyArray
+from tensorel.io.shortest import powers_of_ten
+from tensorel.ir.nodes import DType
+from tensorel.kernels.loops import Status
+from tensorel.kernels.runtime import Control, compile
 from tensorel.storage.coo import IndexArray
 
-_CHUNK = 1 << 16
+_CHUNK = 1 << 15
+
+
+def _kind(dtype: DType) -> str:
+    if dtype.kind in "fc":
+        return "real" if dtype.kind == "f" else "complex"
+    return "unsigned" if dtype == np.dtype("uint64") else "integer"
+
+
+def _words(values: AnyArray, kind: str) -> npt.NDArray[np.uint64]:
+    """The values as 64-bit words; a float32 becomes the float64 of equal value."""
+    wide = {"real": "f8", "complex": "c16", "unsigned": "u8", "integer": "i8"}[kind]
+    return np.ascontiguousarray(values, dtype=wide).view(np.uint64)
+
+
+class _Chunks:
+    """The lines of all entries, in pieces."""
+
+    def __init__(self, coords: Sequence[IndexArray], values: AnyArray) -> None:
+        self.values, self.coords, self.kind = values, coords, _kind(values.dtype)
+        width = np.dtype(np.result_type(*coords)) if coords else np.dtype(np.int32)
+        self.line = Line(len(coords), width, self.kind)
+        self.kernel = compile(writer(self.line))
+        self.control = Control(config.current().memory)
+
+    def text(self, start: int) -> memoryview:
+        stop = min(start + _CHUNK, self.values.size)
+        line = self.line
+        columns = [np.ascontiguousarray(c[start:stop], dtype=line.width) for c in self.coords]
+        words = _words(self.values[start:stop], self.kind)
+        room = (stop - start) * (COORDINATE * line.rank + NUMBER * line.words + 1)
+        out, report = np.empty(room, np.uint8), np.zeros(1, np.int64)
+        arrays = [out, *columns, words, report, powers_of_ten()]
+        status = self.kernel.run(arrays, (), (room,), 0, stop - start, self.control)
+        if status is Status.CANCELLED:
+            raise KeyboardInterrupt
+        return memoryview(out[int(report[0]) :])
+
+    def run(self) -> Iterator[memoryview]:
+        starts = range(0, self.values.size, _CHUNK)
+        workers = config.current().workers
+        if len(starts) < 2 or workers == 1:
+            yield from map(self.text, starts)
+            return
+        waiting: deque[Future[memoryview]] = deque()
+        with ThreadPoolExecutor(workers, "tensorel-write") as pool:
+            try:
+                for start in starts:
+                    waiting.append(pool.submit(self.text, start))
+                    if len(waiting) > 2 * workers:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            except BaseException:
+                self.control.cancel()
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
 
 
 def write_entries(stream: IO[bytes], coords: Sequence[IndexArray], values: AnyArray) -> None:
     """One line per entry: coordinates from 1, then the value."""
-    parts = [np.real(values), np.imag(values)] if values.dtype.kind == "c" else [values]
-    floats = values.dtype.kind in "fc"
-    wide = [p.astype(np.float64 if floats else p.dtype, copy=False) for p in parts]
-    line = " ".join(["%d"] * len(coords) + ["%r" if floats else "%d"] * len(wide)) + "\n"
-    for start in range(0, values.size, _CHUNK):
-        stop = min(start + _CHUNK, values.size)
-        fields = [(c[start:stop].astype(np.int64) + 1).tolist() for c in coords]
-        fields += [w[start:stop].tolist() for w in wide]
-        flat: list[object] = [None] * (len(fields) * (stop - start))
-        for k, column in enumerate(fields):
-            flat[k :: len(fields)] = column
-        stream.write((line * (stop - start) % tuple(flat)).encode("ascii"))
+    for piece in _Chunks(coords, values).run():
+        stream.write(piece)

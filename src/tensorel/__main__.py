@@ -1,0 +1,7 @@
+"""``python -m tensorel``."""
+
+import sys
+
+from tensorel.cli import main
+
+sys.exit(main())

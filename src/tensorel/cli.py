@@ -1,0 +1,248 @@
+"""The command line: ``tensorel convert``, ``info``, ``demo``.
+
+Results go to standard output, progress and errors to standard error. Exit codes: 0 done, 1 an
+error (one line says which), 2 wrong usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+import numpy as np
+
+from tensorel.algebra.ops import cast, check_dtype
+from tensorel.demo import run_demo
+from tensorel.errors import TensorelError, TypeError_
+from tensorel.io.describe import Facts, describe
+from tensorel.io.files import SUFFIXES, read, suffix_of, write
+from tensorel.storage.convert import from_coo, to_coo, to_format
+from tensorel.storage.limits import show_bytes
+from tensorel.storage.registry import names
+from tensorel.storage.scalars import make_fill
+from tensorel.storage.stored import Stored
+
+_PATIENCE = 0.5  # seconds of silence before progress is shown
+
+
+class _Progress:
+    """A line on the terminal that says how much of a file is read; silent in pipes."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.start, self.shown = path, time.monotonic(), -1
+        self.active = sys.stderr.isatty()
+
+    def __call__(self, done: int, total: int) -> None:
+        percent = 100 * done // max(total, 1)
+        late = time.monotonic() - self.start > _PATIENCE
+        if self.active and late and percent != self.shown:
+            self.shown = percent
+            print(f"\rreading {self.path}: {percent}%", end="", file=sys.stderr, flush=True)
+
+    def finish(self) -> None:
+        if self.shown >= 0:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    """A shape as users write it: 3,4,5 or 3x4x5."""
+    parts = text.replace("x", ",").split(",")
+    if not all(p.strip().isdigit() for p in parts):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a shape; write e.g. 3,4,5")
+    return tuple(int(p) for p in parts)
+
+
+def _read(path: str, format: str | None = None, shape: tuple[int, ...] | None = None) -> Stored:
+    progress = _Progress(path)
+    try:
+        return read(path, format, shape=shape, progress=progress)
+    finally:
+        progress.finish()
+
+
+# -- convert -----------------------------------------------------------------------------------
+def as_dtype(stored: Stored, dtype: str) -> Stored:
+    """The tensor with its values in another dtype; an imaginary part is never dropped."""
+    wanted = check_dtype(dtype)
+    if wanted == stored.dtype:
+        return stored
+    coo = to_coo(stored)
+    if stored.dtype.kind == "c" and wanted.kind != "c":
+        if bool(np.any(np.imag(coo.values))) or stored.fill.imag:
+            raise TypeError_(
+                f"{stored.dtype.name} values with imaginary parts do not fit in {wanted.name}",
+                hint="convert to complex64 or complex128",
+            )
+    values = cast(wanted).meaning(coo.values)
+    fill = make_fill(stored.fill.real if wanted.kind != "c" else stored.fill, wanted)
+    made = from_coo(coo.coords, values, stored.shape, fill=fill, format=stored.format.text)
+    return to_format(made, stored.format.text)
+
+
+def _convert(arguments: argparse.Namespace) -> int:
+    suffix_of(arguments.output)  # refuse before the work
+    stored = _read(arguments.input, None if arguments.dtype else arguments.format, arguments.shape)
+    if arguments.dtype:
+        stored = as_dtype(stored, arguments.dtype)
+        stored = to_format(stored, arguments.format) if arguments.format else stored
+    write(arguments.output, stored, scipy=arguments.scipy)
+    return 0
+
+
+# -- info --------------------------------------------------------------------------------------
+def _lines(facts: Facts) -> list[tuple[str, str]]:
+    shape = " x ".join(map(str, facts["shape"])) or "scalar"
+    span, band = facts["range"], facts["bandwidth"]
+    rows = [
+        ("shape", shape),
+        ("dtype", facts["dtype"]),
+        ("format", facts["format"]),
+        ("fill", str(facts["fill"])),
+        ("stored", f"{facts['stored']:,}"),
+        ("nnz", f"{facts['nnz']:,} unlike the fill"),
+        ("density", f"{facts['density']:.4g}"),
+        ("bytes", f"{facts['bytes']:,} ({show_bytes(facts['bytes'])})"),
+        ("values", "none" if span is None else f"{span[0]} to {span[1]}"),
+    ]
+    if facts["nan"]:
+        rows.append(("nan", f"{facts['nan']:,}"))
+    for axis, (count, extent) in enumerate(zip(facts["nonempty"], facts["shape"])):
+        rows.append((f"axis {axis}", f"{count:,} of {extent:,} indices used"))
+    if facts["symmetric"] is not None:
+        rows.append(("symmetric", "yes" if facts["symmetric"] else "no"))
+    if band is not None:
+        rows.append(("band", f"{band[0]} below, {band[1]} above the diagonal"))
+    return rows
+
+
+def _info(arguments: argparse.Namespace) -> int:
+    facts = describe(_read(arguments.file, shape=arguments.shape))
+    if arguments.json:
+        print(json.dumps({"file": arguments.file, **facts}))
+        return 0
+    rows = [("file", arguments.file), *_lines(facts)]
+    print("\n".join(f"{name:<10} {text}" for name, text in rows))
+    return 0
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    return run_demo(arguments.size, arguments.seed)
+
+
+# -- the parser --------------------------------------------------------------------------------
+def _version() -> str:
+    try:
+        return version("tensorel")
+    except PackageNotFoundError:
+        return "unknown (not installed)"
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
+    return int(text)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of the command line; each command is a function of its arguments."""
+    parser = argparse.ArgumentParser(
+        prog="tensorel",
+        description="Tensor programs over any storage: files in and out, and a demonstration.",
+        epilog=f"Kinds of files, by their ending: {', '.join(SUFFIXES)}.",
+    )
+    parser.add_argument("--version", action="version", version=f"tensorel {_version()}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_convert(commands)
+    _add_info(commands)
+    _add_demo(commands)
+    return parser
+
+
+def _add(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str,
+    run: Callable[[argparse.Namespace], int], *, epilog: str | None = None,
+) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=summary, description=summary, epilog=epilog)
+    command.set_defaults(run=run)
+    return command
+
+
+def _add_shape(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--shape", type=_shape, metavar="N,N,...",
+        help="shape of a .tns file, which does not say its own (default: the largest indices)",
+    )
+
+
+def _add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _add(
+        commands, "convert", "Convert a tensor file to another kind, format or dtype.", _convert,
+        epilog=f"Formats: {', '.join(names())}. Example: tensorel convert a.mtx.gz a.npz "
+        "--format csc --dtype float32",
+    )
+    command.add_argument("input", metavar="IN", help="file to read")
+    command.add_argument("output", metavar="OUT", help="file to write; its ending says the kind")
+    command.add_argument("--format", help="storage format of the result, e.g. csr, csc, coo, csf")
+    command.add_argument("--dtype", help="dtype of the result, e.g. float32")
+    command.add_argument(
+        "--scipy", action="store_true", help="write an .npz as scipy.sparse.load_npz reads it"
+    )
+    _add_shape(command)
+
+
+def _add_info(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _add(
+        commands, "info", "Say what a tensor file holds: shape, dtype, entries, structure.", _info
+    )
+    command.add_argument("file", metavar="FILE", help="file to read")
+    command.add_argument("--json", action="store_true", help="print one JSON object")
+    _add_shape(command)
+
+
+def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _add(
+        commands, "demo",
+        "Run naive tensor programs on a sparse matrix; show plan, result, time beside SciPy's.",
+        _demo,
+    )
+    command.add_argument(
+        "--size", type=_positive, default=2_000_000, metavar="N",
+        help="nonzeros of the matrix (default: 2000000)",
+    )
+    command.add_argument("--seed", type=int, default=0, help="seed of the data (default: 0)")
+
+
+def _fail(message: str) -> int:
+    print(f"tensorel: error: {message}", file=sys.stderr)
+    return 1
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; the result is the exit code.
+
+    >>> main(["info", "missing.mtx"])
+    1
+    """
+    arguments = build_parser().parse_args(argv)
+    try:
+        code: int = arguments.run(arguments)
+        sys.stdout.flush()
+        return code
+    except TensorelError as error:
+        hint = f" ({error.hint})" if error.hint else ""
+        return _fail(" ".join(f"{error.message}{hint}".split()))
+    except BrokenPipeError:  # the reader of a pipe went away: nothing to say, nobody to hear it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        return _fail(f"{error.filename or 'file'}: {error.strerror or error}")
+    except MemoryError:
+        return _fail("the machine's memory is exhausted")
+    except KeyboardInterrupt:
+        print("tensorel: interrupted", file=sys.stderr)
+        return 130
