@@ -130,7 +130,7 @@ class Compressed(Level):
         return (f"pos{self.depth}", f"idx{self.depth}")
 
     def walk(self, arrays: Arrays, parent: Position, outer: Position) -> Walk | None:
-        pos, idx = (arrays[n] for n in self.names)
+        pos, idx = (arrays[n] for n in self.names[:2])
         p = _only(parent)
         return Walk(
             element(pos, p), element(pos, plus(p, 1)), lambda q: element(idx, q),
