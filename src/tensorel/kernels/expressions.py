@@ -48,7 +48,10 @@ class Expressions:
     # -- memory --------------------------------------------------------------------------------
     def address(self, array: Source, position: Expr) -> str:
         """The address of an element."""
-        return self.element(self.pointers[array], array.dtype, self.index(position))
+        pointer = self.pointers.get(array)
+        if pointer is None:
+            raise EngineError(f"a kernel uses the array {array.data} that it does not list")
+        return self.element(pointer, array.dtype, self.index(position))
 
     def element(self, pointer: str, dtype: DType, index: str) -> str:
         kind = memory_type(code_of(dtype))
@@ -92,6 +95,8 @@ class Expressions:
             asm.do(f"store {kind} {value}, ptr {address}")
 
     def read_local(self, local: Local) -> Value:
+        if local not in self.locals:
+            raise EngineError(f"a kernel uses the variable {local.name} that it never sets")
         slot, kind = self.locals[local], TYPES[code_of(local.dtype)]
         if isinstance(slot, tuple):
             first, second = (self.asm.op(f"load {kind}, ptr {s}") for s in slot)

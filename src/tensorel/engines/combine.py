@@ -1,0 +1,83 @@
+"""Host-side pieces of assembly: joining ranges, combining equal coordinates, repetition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tensorel.algebra.ops import DType, Operator
+from tensorel.ir.analysis import apply, repeat
+from tensorel.ir.nodes import Const
+from tensorel.storage.convert import pack
+from tensorel.storage.coo import Coo
+from tensorel.storage.format import Format
+from tensorel.storage.sorting import repeats, sort_coords
+from tensorel.storage.stored import Stored
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def join(chunks: list[dict[str, Array]], name: str, dtype: DType) -> Array:
+    """One array from the ranges' pieces; each piece is dropped as soon as it is copied."""
+    if len(chunks) == 1:
+        return chunks[0].pop(name)
+    total = sum(c[name].size for c in chunks)
+    result: Array = np.empty(total, dtype)
+    at = 0
+    for c in chunks:
+        piece = c.pop(name)
+        result[at : at + piece.size] = piece
+        at += piece.size
+    return result
+
+
+def combine_list(coords: list[Array], values: Array, shape: tuple[int, ...], fill: object,
+                 op: Operator | None, target: Format) -> Stored:
+    """A coordinate list in any order, equal coordinates combined by ``op``, in ``target``."""
+    order = target.order
+    perm = sort_coords(coords, order, shape)
+    if perm is not None:
+        coords = [c[perm] for c in coords]
+        values = values[perm]
+    same = repeats(coords, values.size)
+    if op is not None and same.any():
+        starts = np.flatnonzero(np.concatenate([[True], ~same]))
+        values = fold_segments(op, values, starts)
+        coords = [c[starts] for c in coords]
+    return pack(Coo(tuple(coords), values, shape, fill, order), target)
+
+
+def fold_segments(op: Operator, values: Array, starts: Array) -> Array:
+    """``op`` over each segment [starts[k], starts[k+1]), in the values' dtype."""
+    if isinstance(op.meaning, np.ufunc):
+        with np.errstate(all="ignore"):
+            kwargs = {} if values.dtype == bool else {"dtype": values.dtype}
+            return np.asarray(op.meaning.reduceat(values, starts, **kwargs)).astype(
+                values.dtype, copy=False)
+    # Neighbouring pairs of each segment are combined until every segment has one value.
+    values = values.copy()
+    lengths = np.diff(np.append(starts, values.size))
+    while lengths.max(initial=0) > 1:
+        number = np.repeat(np.arange(lengths.size), lengths)
+        offsets = np.arange(values.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        even = offsets % 2 == 0
+        paired = even & (offsets + 1 < lengths[number])
+        left = np.flatnonzero(paired)
+        values[left] = apply(op, values[left], values[left + 1])
+        values = values[even]
+        lengths = (lengths + 1) // 2
+    return values
+
+
+def repeat_missing(op: Operator, values: Array, seen: Array, total: int, residual: Const) -> Array:
+    """Combine each value with the ``total - seen`` points that were not visited."""
+    missing = total - seen
+    dtype = values.dtype
+    result = values.copy()
+    for n in np.unique(missing):
+        if n > 0:
+            more = repeat(op, residual.value, int(n))
+            at = missing == n
+            result[at] = np.asarray(apply(op, values[at], more)).astype(dtype)
+    return result

@@ -1,0 +1,383 @@
+"""Running a kernel step: bind operands, cut the outer loop into ranges, assemble the result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tensorel.config import Config
+from tensorel.engines.combine import combine_list, join, repeat_missing
+from tensorel.errors import EngineError, MemoryLimitError
+from tensorel.ir.nodes import Const, Expr, Read, Source, postorder
+from tensorel.kernels.assemble import Lowered, lower_nest
+from tensorel.kernels.loops import Status
+from tensorel.kernels.runtime import CompiledKernel, Control, GrowBuffer, compile, run_ranges
+from tensorel.kernels.spec import Assembly, Nest, Slot
+from tensorel.kernels.support import Analysis
+from tensorel.plan.definitions import replace_exprs
+from tensorel.plan.physical import KernelStep
+from tensorel.storage.convert import to_format
+from tensorel.storage.format import PhysicalArrays
+from tensorel.storage.levels import Compressed, Listed
+from tensorel.storage.limits import show_bytes
+from tensorel.storage.stored import Stored
+
+Array = np.ndarray[Any, np.dtype[Any]]
+SMALL_COST = 3e5  # below this a kernel runs in the calling thread, about a millisecond
+RANGE_COST = 2e7  # a range should not take much longer than this: Ctrl-C waits for one
+RANGES_PER_WORKER = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A nest bound to the formats of its operands, compiled."""
+
+    nest: Nest
+    lowered: Lowered
+    kernel: CompiledKernel
+    covers_all: bool
+
+
+def prepare(step: KernelStep, values: dict[str, Stored], config: Config,
+            counting: bool = False) -> Ready:
+    """The compiled kernel for the operands as they really are stored."""
+    assert step.nest is not None
+    key = (counting, config.strict, *(values[n].signature for n in step.operands))
+    found = step.cache.get(key)
+    if found is None:
+        nest = _bound_nest(step.nest, values)
+        lowered = lower_nest(nest, config.strict, counting)
+        kernel = compile(lowered.kernel, config.strict, config.disk_cache)
+        everywhere = Analysis(config.strict).cover(nest.body).support.kind == "true"
+        found = step.cache[key] = Ready(nest, lowered, kernel, everywhere and not nest.counted)
+    return found  # type: ignore[return-value]
+
+
+def _bound_nest(nest: Nest, values: dict[str, Stored]) -> Nest:
+    table: dict[Expr, Expr] = {}
+    roots = [nest.body, *nest.output.coords, *([] if nest.residual is None else [nest.residual])]
+    sources: dict[Source, Source] = {}
+    for e in postorder(*roots):
+        if isinstance(e, Source):
+            slot = e.data
+            assert isinstance(slot, Slot)
+            fmt, dtypes = values[slot.name].signature
+            actual = Slot(slot.name, fmt, dtypes)  # type: ignore[arg-type]
+            if actual != slot:
+                sources[e] = Source(actual, e.shape, e.dtype, e.fill)
+    if not sources:
+        return nest
+    for e in postorder(*roots):
+        if isinstance(e, Read) and e.tensor in sources:
+            table[e] = Read(sources[e.tensor], tuple(
+                replace_exprs(i, table) for i in e.indices))
+    residual = None if nest.residual is None else replace_exprs(nest.residual, table)
+    return replace(nest, body=replace_exprs(nest.body, table), residual=residual)
+
+
+def run_kernel(step: KernelStep, values: dict[str, Stored], config: Config, budget: int) -> Stored:
+    """The result of a kernel step."""
+    assert step.nest is not None
+    assembly = step.nest.output.assembly
+    runner = {
+        Assembly.DENSE: _run_dense, Assembly.LEVELS: _run_levels, Assembly.LIST: _run_list,
+        Assembly.BUCKET: _run_bucket,
+    }[assembly]
+    return runner(Job(step, values, config, budget))
+
+
+@dataclass
+class Job:
+    """One run of a kernel step."""
+
+    step: KernelStep
+    values: dict[str, Stored]
+    config: Config
+    budget: int
+
+    def __post_init__(self) -> None:
+        self.ready = prepare(self.step, self.values, self.config)
+        self.nest = self.ready.nest
+        self.out = self.nest.output
+        self.control = Control(max(self.budget, 0))
+        self.extents = self.nest.extent
+
+    @property
+    def outer(self) -> str | None:
+        return self.nest.loops[0] if self.nest.loops else None
+
+    def arrays(self, own: dict[str, Array], ready: Ready | None = None) -> list[Array]:
+        bindings = (ready or self.ready).lowered.bindings
+        return [
+            own[name] if not slot else self.values[slot].physical(name)
+            for slot, name in bindings.arrays
+        ]
+
+    def scalars(self, ready: Ready | None = None) -> list[object]:
+        return [v for _, v in (ready or self.ready).lowered.bindings.scalars]
+
+    def buffers(self) -> dict[str, GrowBuffer]:
+        return {b.name: GrowBuffer(b.dtype) for b in self.ready.lowered.kernel.buffers}
+
+    def workers(self) -> int:
+        return 1 if self.step.cost < SMALL_COST else self.config.workers
+
+    def ranges(self, workers: int, most: int | None = None) -> list[tuple[int, int]]:
+        """The outer loop cut into ranges of about equal work."""
+        extent = 1 if self.outer is None else self.extents[self.outer]
+        if extent == 0:
+            return []
+        count = 1
+        if self.step.cost >= SMALL_COST:
+            count = max(RANGES_PER_WORKER * workers if workers > 1 else 1,
+                        math.ceil(self.step.cost / RANGE_COST))
+        count = min(count, extent, most or 4096)
+        if count <= 1:
+            return [(0, extent)]
+        bounds = self._bounds(extent, count)
+        return [(a, b) for a, b in zip(bounds, bounds[1:]) if a < b]
+
+    def _bounds(self, extent: int, count: int) -> list[int]:
+        """Quantiles of the stored entries of an operand that the outer loop runs over."""
+        share = np.linspace(0.0, 1.0, count + 1)[1:-1]
+        best: Stored | None = None
+        for r in postorder(self.nest.body):
+            if isinstance(r, Read) and r.indices:
+                stored = self.values[r.tensor.data.name]  # type: ignore[attr-defined]
+                fmt = stored.format
+                first = r.indices[fmt.order[0]]
+                if getattr(first, "name", None) == self.outer and not fmt.is_dense and (
+                        best is None or stored.count > best.count):
+                    best = stored
+        if best is not None:
+            inner = _quantiles(best, share)
+            if inner is not None:
+                return [0, *sorted(int(x) for x in inner), extent]
+        return [0, *(int(x) for x in (share * extent)), extent]
+
+    def go(self, tasks: list[Callable[[int], int]], workers: int) -> None:
+        status = run_ranges(tasks, workers, self.control, small=self.step.cost < SMALL_COST)
+        if status == Status.DONE:
+            return
+        if status in (Status.OVER_LIMIT, Status.NO_MEMORY):
+            raise MemoryLimitError(
+                f"the result of step '{self.step.text}' grew past the memory limit of "
+                f"{show_bytes(self.config.memory)}; it was stopped",
+                limit=self.config.memory, step=self.step.text,
+                hint="ask for fewer rows, keep a sparse factor in the product, or raise the limit "
+                "with tr.options(memory=...)")
+        raise EngineError(f"step '{self.step.text}' was cancelled")
+
+
+def _quantiles(stored: Stored, share: Array) -> Array | None:
+    level = stored.format.levels[0]
+    if isinstance(level, (Compressed, Listed)):
+        idx = stored.arrays[f"idx{level.depth}"]
+        if idx.size == 0:
+            return None
+        return idx[np.minimum((share * idx.size).astype(np.int64), idx.size - 1)]
+    if len(stored.format.levels) > 1 and level.full:
+        second = stored.format.levels[1]
+        if isinstance(second, Compressed):
+            pos = stored.arrays[f"pos{second.depth}"]
+            if pos.size == stored.shape[stored.format.order[0]] + 1:
+                wanted = pos[0] + share * (int(pos[-1]) - int(pos[0]))
+                return np.searchsorted(pos, wanted, side="left")
+    return None
+
+
+# -- dense ------------------------------------------------------------------------------------
+
+
+def _run_dense(job: Job) -> Stored:
+    nest, out = job.nest, job.out
+    size = math.prod(job.extents[n] for n in out.axes)
+    accumulates = job.ready.lowered.accumulates
+    start = out.fill
+    if accumulates:
+        assert nest.op is not None and nest.op.identity is not None
+        start = nest.op.identity(out.dtype)  # type: ignore[assignment]
+    else:
+        start = out.fill.value  # type: ignore[assignment]
+    workers = job.workers()
+    private = accumulates and (job.outer is None or job.outer in nest.reduced)
+    if private and workers > 1 and size * workers > 4 * max(job.step.cost, 1e6):
+        workers = 1
+    ranges = job.ranges(workers)
+    sets = workers if private else 1
+    owned: list[dict[str, Array]] = []
+    for _ in range(max(min(sets, len(ranges)), 1)):
+        whole = job.ready.covers_all and not accumulates
+        own = {"out": np.empty(size, out.dtype) if whole else np.full(size, start, out.dtype)}
+        if nest.counted and accumulates:
+            own["seen"] = np.zeros(size, np.int64)
+        owned.append(own)
+    kernel, scalars = job.ready.kernel, job.scalars()
+    calls = [kernel.bind(job.arrays(own), (), scalars) for own in owned]
+
+    def task(lo: int, hi: int) -> Callable[[int], int]:
+        return lambda worker: calls[worker if private else 0](lo, hi, job.control)
+
+    job.go([task(lo, hi) for lo, hi in ranges], workers)
+    result = owned[0]
+    for other in owned[1:]:
+        assert nest.op is not None
+        result["out"] = _combined(nest, result["out"], other["out"])
+        if "seen" in result:
+            result["seen"] += other["seen"]
+    values = result["out"]
+    if "seen" in result:
+        assert isinstance(nest.residual, Const) and nest.op is not None
+        total = math.prod(job.extents[n] for n in nest.reduced)
+        values = repeat_missing(nest.op, values, result["seen"], total, nest.residual)
+    return _finish(job, {"val": values}, dense_order=True)
+
+
+def _combined(nest: Nest, a: Array, b: Array) -> Array:
+    assert nest.op is not None
+    with np.errstate(all="ignore"):
+        return np.asarray(nest.op.meaning(a, b)).astype(a.dtype, copy=False)
+
+
+def _finish(job: Job, arrays: PhysicalArrays, dense_order: bool = False) -> Stored:
+    """The kernel's arrays as a stored tensor, converted if another format is wanted."""
+    step = job.step
+    fmt = step.direct if step.direct is not None else step.target.format
+    made = Stored(fmt, step.shape, step.dtype, step.fill.value, arrays)
+    return made if step.finish is None else to_format(made, step.finish)
+
+
+# -- levels -----------------------------------------------------------------------------------
+
+
+def _run_levels(job: Job) -> Stored:
+    nest, out = job.nest, job.out
+    parallel = job.outer is not None and job.outer not in nest.reduced
+    workers = job.workers() if parallel else 1
+    ranges = job.ranges(workers) if parallel else job.ranges(1, most=1)
+    rows = math.prod(job.extents[n] for n in out.axes[: out.dense])
+    counts = np.zeros(rows, np.int64)
+    spaces: list[dict[str, Array] | None] = [None] * max(workers, 1)
+    chunks: list[dict[str, Array]] = [{} for _ in ranges]
+    kernel, scalars = job.ready.kernel, job.scalars()
+
+    def task(k: int, lo: int, hi: int) -> Callable[[int], int]:
+        def run(worker: int) -> int:
+            space = spaces[worker]
+            if space is None:
+                space = spaces[worker] = _workspace(job)
+            buffers = job.buffers()
+            own = space | {"counts": counts}
+            status = kernel.run(job.arrays(own), list(buffers.values()), scalars, lo, hi,
+                                job.control)
+            chunks[k] = {name: b.take() for name, b in buffers.items()}
+            return status
+
+        return run
+
+    job.go([task(k, lo, hi) for k, (lo, hi) in enumerate(ranges)], workers)
+    names = [b.name for b in job.ready.lowered.kernel.buffers]
+    dtypes = {b.name: b.dtype for b in job.ready.lowered.kernel.buffers}
+    joined = {n: join(chunks, n, dtypes[n]) for n in names}
+    return _finish(job, _level_arrays(job, joined, counts))
+
+
+def _workspace(job: Job) -> dict[str, Array]:
+    out, nest = job.out, job.nest
+    names = {n for slot, n in job.ready.lowered.bindings.arrays if not slot}
+    if "w_val" not in names:
+        return {}
+    assert nest.op is not None and nest.op.identity is not None
+    room = job.extents[out.axes[-1]]
+    space: dict[str, Array] = {
+        "w_val": np.full(room, nest.op.identity(out.dtype), out.dtype),
+        "w_seen": np.zeros(room if nest.counted else 0, np.int64),
+    }
+    words = room
+    for k in range(out.bitmap_levels):
+        words = (words + 63) // 64
+        space[f"w_bits{k}"] = np.zeros(max(words, 1), np.uint64)
+    return space
+
+
+def _level_arrays(job: Job, joined: dict[str, Array], counts: Array) -> PhysicalArrays:
+    out = job.out
+    rank = len(out.axes)
+    arrays: PhysicalArrays = {}
+    for level in range(out.dense, rank):
+        if level > out.dense:
+            arrays[f"pos{level}"] = _bounds_of(joined[f"kids{level - 1}"], joined["val"].size)
+        elif out.dense:
+            arrays[f"pos{level}"] = _bounds_of(counts, joined["val"].size)
+        elif rank > 1:
+            arrays["pos0"] = np.array([0, joined["idx0"].size], dtype=_width(joined["val"].size))
+        arrays[f"idx{level}"] = joined[f"idx{level}"]
+    arrays["val"] = joined["val"]
+    return arrays
+
+
+def _width(count: int) -> np.dtype[Any]:
+    return np.dtype(np.int32) if count < 2**31 else np.dtype(np.int64)
+
+
+def _bounds_of(counts: Array, total: int) -> Array:
+    pos = np.zeros(counts.size + 1, dtype=_width(total))
+    np.cumsum(counts, out=pos[1:])
+    return pos
+
+
+# -- lists ------------------------------------------------------------------------------------
+
+
+def _run_list(job: Job) -> Stored:
+    nest, out, step = job.nest, job.out, job.step
+    workers = job.workers()
+    ranges = job.ranges(workers)
+    chunks: list[dict[str, Array]] = [{} for _ in ranges]
+    kernel, scalars = job.ready.kernel, job.scalars()
+
+    def task(k: int, lo: int, hi: int) -> Callable[[int], int]:
+        def run(worker: int) -> int:
+            buffers = job.buffers()
+            status = kernel.run(job.arrays({}), list(buffers.values()), scalars, lo, hi,
+                                job.control)
+            chunks[k] = {name: b.take() for name, b in buffers.items()}
+            return status
+
+        return run
+
+    job.go([task(k, lo, hi) for k, (lo, hi) in enumerate(ranges)], workers)
+    dtypes = {b.name: b.dtype for b in job.ready.lowered.kernel.buffers}
+    joined = {n: join(chunks, n, d) for n, d in dtypes.items()}
+    order = step.order or tuple(range(len(step.shape)))
+    coords = [joined[f"idx{k}"] for k in range(len(out.axes))]
+    by_axis = [coords[order.index(a)] for a in range(len(order))]
+    target = step.finish or step.target.format
+    return combine_list(by_axis, joined["val"], step.shape, step.fill.value, nest.op, target)
+
+
+# -- buckets ----------------------------------------------------------------------------------
+
+
+def _run_bucket(job: Job) -> Stored:
+    """Count, turn counts into places, scatter."""
+    counting = prepare(job.step, job.values, job.config, counting=True)
+    rows = job.extents[job.out.axes[0]]
+    counts = np.zeros(rows, np.int64)
+    ranges = job.ranges(1)
+    call = counting.kernel.bind(job.arrays({"counts": counts}, counting), (),
+                                job.scalars(counting))
+    job.go([lambda w, lo=lo, hi=hi: call(lo, hi, job.control) for lo, hi in ranges], 1)  # type: ignore[misc]
+    total = int(counts.sum())
+    pos = _bounds_of(counts, total)
+    own: dict[str, Array] = {
+        "next": pos[:-1].astype(np.int64), "idx1": np.empty(total, job.out.index_dtypes[1]),
+        "val": np.empty(total, job.out.dtype),
+    }
+    fill = job.ready.kernel.bind(job.arrays(own), (), job.scalars())
+    job.go([lambda w, lo=lo, hi=hi: fill(lo, hi, job.control) for lo, hi in ranges], 1)  # type: ignore[misc]
+    return _finish(job, {"pos1": pos, "idx1": own["idx1"], "val": own["val"]})

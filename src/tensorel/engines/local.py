@@ -1,0 +1,260 @@
+"""The local engine: plans are cached, steps run one after another, kernels on all threads."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tensorel import rules
+from tensorel.config import Config
+from tensorel.engines import bulk
+from tensorel.engines.kernel_step import run_kernel
+from tensorel.errors import EngineError, MemoryLimitError
+from tensorel.ir.nodes import Source, Tensor, children, rebuild
+from tensorel.kernels.spec import Slot
+from tensorel.plan.choose import Known, level_sizes
+from tensorel.plan.physical import BlasStep, BulkStep, ConvertStep, KernelStep, Plan, Step
+from tensorel.plan.pipeline import make_plan
+from tensorel.storage.convert import dense_view, from_dense, to_dense, to_format
+from tensorel.storage.format import Format
+from tensorel.storage.levels import Compressed, Listed
+from tensorel.storage.limits import show_bytes
+from tensorel.storage.stored import Stored
+
+_plans: OrderedDict[object, Plan] = OrderedDict()
+_lock = threading.Lock()
+MAX_PLANS = 1024
+
+
+@dataclass
+class StepRecord:
+    """What a step really did."""
+
+    seconds: float
+    count: int
+    bytes_: int
+
+
+@dataclass
+class Run:
+    """One execution of a plan."""
+
+    plan: Plan
+    inputs: dict[str, Stored]
+    config: Config
+    records: list[StepRecord] = field(default_factory=list)
+
+
+@dataclass
+class Bound:
+    """A program over slots and the tensors for them."""
+
+    roots: list[Tensor]
+    known: list[Known]
+    stored: dict[str, Stored]
+    key: tuple[object, ...]
+
+
+def bind(nodes: Sequence[Tensor], formats: Sequence[object], config: Config) -> Bound:
+    """Replace stored tensors by slots, numbered by first appearance: the key of the plan."""
+    slots: dict[Stored, Source] = {}
+    stored: dict[str, Stored] = {}
+    memo: dict[object, object] = {}
+    stats: list[int] = []
+
+    def leaf(source: Source) -> Source:
+        data = source.data
+        assert isinstance(data, Stored), "sources of programs hold stored tensors"
+        found = slots.get(data)
+        if found is None:
+            name = _letter(len(slots))
+            fmt, dtypes = data.signature
+            slot = Slot(name, fmt, dtypes)  # type: ignore[arg-type]
+            found = slots[data] = Source(slot, source.shape, source.dtype, source.fill)
+            stored[name] = data
+            stats.append(data.count.bit_length())
+        return found
+
+    def go(node: object) -> object:
+        found = memo.get(node)
+        if found is None:
+            if isinstance(node, Source):
+                found = leaf(node)
+            else:
+                kids = children(node)  # type: ignore[arg-type]
+                found = rebuild(node, tuple(go(k) for k in kids)) if kids else node  # type: ignore
+            memo[node] = found
+        return found
+
+    roots: list[Tensor] = [go(n) for n in nodes]  # type: ignore[misc]
+    key = (tuple(roots), tuple(formats), tuple(stats), config.optimize, config.strict,
+           config.disabled, config.memory, config.workers, rules.version())
+    known = [_known(slots[s], s) for s in slots]
+    return Bound(roots, known, stored, key)
+
+
+def _letter(k: int) -> str:
+    return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[k % 26] + (str(k // 26) if k >= 26 else "")
+
+
+def _known(source: Source, stored: Stored) -> Known:
+    slot = source.data
+    assert isinstance(slot, Slot)
+    return Known(slot, source, float(stored.count), stored_levels(stored), float(stored.nbytes))
+
+
+def stored_levels(stored: Stored) -> tuple[float, ...]:
+    """Nodes of each level; exact where the arrays tell."""
+    found = stored.facts.get("levels")
+    if found is None:
+        sizes = list(level_sizes(stored.format, stored.shape, float(stored.count)))
+        for k, level in enumerate(stored.format.levels):
+            if type(level) is Compressed and not level.runs and k == level.depth:
+                sizes[k] = float(stored.arrays[f"idx{level.depth}"].size)
+            elif type(level) is Listed and not level.runs:
+                sizes[k] = float(stored.count)
+        found = stored.facts["levels"] = tuple(sizes)
+    return found  # type: ignore[return-value]
+
+
+def plan_for(bound: Bound, formats: Sequence[object], config: Config) -> Plan:
+    found = _plans.get(bound.key)
+    if found is None:
+        found = make_plan(bound.roots, list(formats), bound.known, config)
+        with _lock:
+            _plans[bound.key] = found
+            while len(_plans) > MAX_PLANS:
+                _plans.popitem(last=False)
+    return found
+
+
+def evaluate(nodes: Sequence[Tensor], config: Config,
+             formats: Sequence[str | Format | None]) -> list[Stored]:
+    """Compute the tensors, each in its format (None: as the planner chooses)."""
+    if all(isinstance(n, Source) and f is None for n, f in zip(nodes, formats)):
+        return [n.data for n in nodes]  # type: ignore[attr-defined]
+    bound = bind(nodes, formats, config)
+    plan = plan_for(bound, formats, config)
+    return execute(Run(plan, bound.stored, config))
+
+
+def execute(run: Run, analyze: bool = False) -> list[Stored]:
+    """Run the steps; intermediates are dropped after their last use."""
+    plan, config = run.plan, run.config
+    check_memory(run)
+    values = dict(run.inputs)
+    held = sum(s.nbytes for s in run.inputs.values())
+    for k, step in enumerate(plan.steps):
+        start = time.perf_counter() if analyze else 0.0
+        budget = config.memory - held - sum(
+            v.nbytes for n, v in values.items() if n not in run.inputs)
+        value = run_step(step, values, config, budget)
+        values[step.target.name] = value
+        if analyze:
+            run.records.append(StepRecord(
+                time.perf_counter() - start, value.count, value.nbytes))
+        for name in plan.frees.get(k, ()):
+            values.pop(name, None)
+    return [values[n] for n in plan.results]
+
+
+def check_memory(run: Run) -> None:
+    """Refuse before allocating: what is certain to exceed the limit, or turns dense silently."""
+    config = run.config
+    held = sum(s.nbytes for s in run.inputs.values())
+    sparse_inputs = any(not s.format.is_dense for s in run.inputs.values())
+    for step in run.plan.steps:
+        needed = held + _least_bytes(step)
+        if needed > config.memory:
+            raise MemoryLimitError(
+                f"step '{step.text}' would need {show_bytes(int(needed))} with its operands; the "
+                f"memory limit is {show_bytes(config.memory)}",
+                needed=int(needed), limit=config.memory, step=step.text,
+                hint="ask for fewer rows, keep a sparse factor in the product, reduce earlier, or "
+                "raise the limit: tr.options(memory=...)")
+        if sparse_inputs and step.target.format.is_dense and step.bytes_ > config.densify \
+                and step.bytes_ > 2 * held:
+            raise MemoryLimitError(
+                f"step '{step.text}' would make a dense result of "
+                f"{show_bytes(int(step.bytes_))} from operands of {show_bytes(held)}",
+                needed=int(step.bytes_), limit=config.densify, step=step.text,
+                hint="if you want that, allow it: tr.options(densify='"
+                f"{show_bytes(int(step.bytes_ * 1.1) + 1).replace(' ', '')}')")
+
+
+def _least_bytes(step: Step) -> float:
+    """What the step surely allocates."""
+    if step.target.format.is_dense:
+        return math.prod(float(n) for n in step.shape) * step.dtype.itemsize
+    return step.bytes_ * 0.5 if isinstance(step, KernelStep) else 0.0
+
+
+def run_step(step: Step, values: dict[str, Stored], config: Config, budget: int) -> Stored:
+    match step:
+        case KernelStep():
+            return run_kernel(step, values, config, budget)
+        case BlasStep():
+            return run_blas(step, values)
+        case ConvertStep():
+            assert step.format is not None
+            return to_format(values[step.source], step.format)
+        case BulkStep():
+            return run_bulk(step, values)
+        case _:
+            raise EngineError(f"unknown step {step!r}")
+
+
+def run_bulk(step: BulkStep, values: dict[str, Stored]) -> Stored:
+    result = bulk.run(step.op, [values[a] for a in step.args], step.params, step.shape, step.dtype)
+    fill = step.fill.value
+    same = result.fill == fill or (result.fill != result.fill and fill != fill)
+    if not same:
+        if not result.format.is_dense:
+            result = from_dense(to_dense(result), fill)
+        else:
+            result = Stored(result.format, result.shape, result.dtype, fill, result.arrays)
+    return to_format(result, step.target.format)
+
+
+def run_blas(step: BlasStep, values: dict[str, Stored]) -> Stored:
+    """Batch labels first, then free, then summed: one matmul over views."""
+    left, right = dense_array(values[step.left]), dense_array(values[step.right])
+    la, ra, out = step.left_axes, step.right_axes, step.out_axes
+    if len(la) == 2 and len(ra) == 2 and out == (la[0], ra[1]) and la[1] == ra[0]:
+        result = np.matmul(left, right)
+    else:
+        result = general_product(left, right, la, ra, out)
+    return Stored(step.target.format, step.shape, step.dtype, step.fill.value,
+                  {"val": np.ascontiguousarray(result).reshape(-1)})
+
+
+def general_product(left: np.ndarray, right: np.ndarray, la: tuple[str, ...], ra: tuple[str, ...],  # type: ignore[type-arg]
+                    out: tuple[str, ...]) -> np.ndarray:  # type: ignore[type-arg]
+    batch = [n for n in out if n in la and n in ra]
+    rows = [n for n in out if n in la and n not in ra]
+    cols = [n for n in out if n in ra and n not in la]
+    summed = [n for n in la if n in ra and n not in out]
+    sizes = dict(zip(la, left.shape)) | dict(zip(ra, right.shape))
+
+    def shape(*groups: list[str]) -> tuple[int, ...]:
+        each = tuple(sizes[n] for n in batch)
+        return each + tuple(math.prod(sizes[n] for n in g) for g in groups)
+
+    x = left.transpose([la.index(n) for n in (*batch, *rows, *summed)]).reshape(
+        shape(rows, summed))
+    y = right.transpose([ra.index(n) for n in (*batch, *summed, *cols)]).reshape(
+        shape(summed, cols))
+    z = np.matmul(x, y).reshape([sizes[n] for n in (*batch, *rows, *cols)])
+    labels = [*batch, *rows, *cols]
+    return z.transpose([labels.index(n) for n in out])
+
+
+def dense_array(stored: Stored) -> np.ndarray:  # type: ignore[type-arg]
+    view = dense_view(stored)
+    return to_dense(stored) if view is None else view

@@ -1,0 +1,78 @@
+"""What a kernel computes: a loop nest over operands, and how its result is assembled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tensorel.ir.nodes import Const, DType, Expr, Operator
+from tensorel.storage.format import Format
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A place for a stored tensor in a plan: kernels depend on its format and array dtypes."""
+
+    name: str
+    format: Format
+    dtypes: tuple[tuple[str, str], ...]
+
+
+class Assembly(Enum):
+    """How results are put together.
+
+    DENSE: stored or accumulated at their place in a dense array.
+    LEVELS: appended in order, dense levels first, then compressed ones.
+    LIST: appended as a coordinate list in any order; the host sorts and combines.
+    BUCKET: counted by the first axis, then scattered (two kernels): a transposition.
+    """
+
+    DENSE = "dense"
+    LEVELS = "levels"
+    LIST = "list"
+    BUCKET = "bucket"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """``axes``: indices in storage order. ``coords``: what is stored for each axis (the index
+    itself unless the step rekeys). ``dense``: how many leading levels are dense.
+    ``index_dtypes``: of stored coordinates per axis. ``keep_fill``: store entries that equal the
+    fill too."""
+
+    assembly: Assembly
+    axes: tuple[str, ...]
+    coords: tuple[Expr, ...]
+    dense: int
+    dtype: DType
+    fill: Const
+    index_dtypes: tuple[DType, ...]
+    guard: Expr | None = None
+    keep_fill: bool = False
+    bitmap_levels: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """``output[axes] = reduce(op, reduced, body)`` with its loop order.
+
+    body: over Reads whose tensors are Sources with a Slot as data; may contain inner Reduces.
+    extents: of every index, by name; kernels read them as parameters.
+    gallop: slots whose sorted levels are searched instead of merged when they follow.
+    residual: body where nothing sparse is stored; with ``counted`` the kernel counts the visited
+    points and the rest, each equal to ``residual``, are combined by repetition.
+    """
+
+    loops: tuple[str, ...]
+    extents: tuple[tuple[str, int], ...]
+    reduced: frozenset[str]
+    op: Operator | None
+    body: Expr
+    output: Output
+    gallop: frozenset[str] = frozenset()
+    residual: Expr | None = None
+    counted: bool = False
+
+    @property
+    def extent(self) -> dict[str, int]:
+        return dict(self.extents)

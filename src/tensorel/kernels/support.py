@@ -1,0 +1,236 @@
+"""Where an expression can differ from its background.
+
+The *background* of an expression is its value where every sparse operand is absent (reads its
+fill). The *support* is a formula over the operands' stored sets outside of which the expression
+equals its background: ``*`` with fill 0 intersects, ``+`` unites, a dense operand is everywhere.
+
+Laws, for op(e1..en) with backgrounds b1..bn:
+- if bk annihilates op at argument k, then outside support(ek) the result is the annihilator
+  whatever the others are: support = AND of support(ek) over all such k;
+- otherwise support = OR of support(ek).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from tensorel.algebra import ops
+from tensorel.ir.nodes import Call, Const, Expr, Index, Local, Read, Reduce, Source, const
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A monotone boolean formula: ``kind`` is "true", "false", "has" (one read), "and", "or"."""
+
+    kind: str
+    read: Read | None = None
+    parts: tuple[Formula, ...] = ()
+
+    def __repr__(self) -> str:
+        if self.kind in ("and", "or"):
+            return "(" + f" {self.kind} ".join(map(repr, self.parts)) + ")"
+        return self.kind
+
+
+TRUE, FALSE = Formula("true"), Formula("false")
+
+
+def has(read: Read) -> Formula:
+    return Formula("has", read)
+
+
+def conjunction(parts: list[Formula]) -> Formula:
+    flat: list[Formula] = []
+    for p in parts:
+        if p.kind == "false":
+            return FALSE
+        for q in p.parts if p.kind == "and" else (p,):
+            if q.kind != "true" and q not in flat:
+                flat.append(q)
+    if not flat:
+        return TRUE
+    return flat[0] if len(flat) == 1 else Formula("and", None, tuple(flat))
+
+
+def disjunction(parts: list[Formula]) -> Formula:
+    flat: list[Formula] = []
+    for p in parts:
+        if p.kind == "true":
+            return TRUE
+        for q in p.parts if p.kind == "or" else (p,):
+            if q.kind != "false" and q not in flat:
+                flat.append(q)
+    if not flat:
+        return FALSE
+    return flat[0] if len(flat) == 1 else Formula("or", None, tuple(flat))
+
+
+def restrict(f: Formula, known: Callable[[Read], Formula]) -> Formula:
+    """``f`` with each ``has(read)`` replaced."""
+    if f.kind == "has":
+        assert f.read is not None
+        return known(f.read)
+    if f.kind == "and":
+        return conjunction([restrict(p, known) for p in f.parts])
+    if f.kind == "or":
+        return disjunction([restrict(p, known) for p in f.parts])
+    return f
+
+
+def reads_of(f: Formula) -> list[Read]:
+    if f.kind == "has":
+        assert f.read is not None
+        return [f.read]
+    return [r for p in f.parts for r in reads_of(p)]
+
+
+def is_sparse(read: Read) -> bool:
+    tensor = read.tensor
+    return isinstance(tensor, Source) and not tensor.data.format.is_dense  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """Background (None: not a constant) and support of an expression."""
+
+    background: Const | None
+    support: Formula
+
+
+def evaluate_constant(op: ops.Operator, args: tuple[Const, ...]) -> Const | None:
+    """op on literals as NumPy computes it, or None where it cannot (users' operators)."""
+    if op.expand is not None:
+        return None
+    into, out = op.resolve(*(a.dtype for a in args))
+    with np.errstate(all="ignore"):
+        try:
+            values = [np.asarray(a.value).astype(d) for a, d in zip(args, into)]
+            return const(np.asarray(op.meaning(*values)).astype(out), out)
+        except (ValueError, TypeError, ZeroDivisionError):
+            return None
+
+
+def repeat_constant(op: ops.Operator, c: Const, n: int) -> Const | None:
+    """c combined with itself n times."""
+    if n == 0:
+        assert op.identity is not None
+        return const(op.identity(c.dtype), c.dtype)
+    if op.idempotent or n == 1:
+        return c
+    if op.repeat is not None:
+        times = ops.operator(op.repeat)
+        with np.errstate(all="ignore"):
+            if times is ops.multiply:
+                count = np.asarray(n).astype(c.dtype)
+                return const(np.asarray(c.value) * count, c.dtype)
+            if c.dtype.kind == "b":
+                return c
+            if c.dtype.kind in "iu":
+                bits = 8 * c.dtype.itemsize
+                return const(np.array(pow(int(c.value), n, 2**bits) % 2**bits, dtype=np.uint64)
+                             .astype(c.dtype), c.dtype)
+            return const(np.asarray(c.value) ** np.asarray(n, dtype=np.float64), c.dtype)
+    result, power, k = None, c, n
+    while k:
+        if k & 1:
+            result = power if result is None else evaluate_constant(op, (result, power))
+        k >>= 1
+        if k:
+            nxt = evaluate_constant(op, (power, power))
+            if nxt is None or (k and result is None and nxt is None):
+                return None
+            power = nxt
+    return result
+
+
+class Analysis:
+    """Covers of all subexpressions of one body. ``strict`` switches annihilation off unless it
+    is exact for every value; a read for which ``fixed`` holds keeps its own value: it is a
+    constant of the loops in question and never "absent"."""
+
+    def __init__(
+        self, strict: bool = False, fixed: Callable[[Read], bool] = lambda r: False,
+        sparse: Callable[[Read], bool] = is_sparse,
+    ) -> None:
+        self.strict = strict
+        self.fixed = fixed
+        self.sparse = sparse
+        self.memo: dict[Expr, Cover] = {}
+
+    def cover(self, e: Expr) -> Cover:
+        found = self.memo.get(e)
+        if found is None:
+            found = self.memo[e] = self._cover(e)
+        return found
+
+    def _cover(self, e: Expr) -> Cover:
+        match e:
+            case Const():
+                return Cover(e, FALSE)
+            case Index() | Local():
+                return Cover(None, TRUE)
+            case Read():
+                assert isinstance(e.tensor, Source)
+                if self.fixed(e):
+                    return Cover(None, FALSE)
+                return Cover(e.tensor.fill, has(e) if self.sparse(e) else TRUE)
+            case Reduce():
+                inner = self.cover(e.body)
+                count = reduce(lambda a, x: a * x.extent, e.axes, 1)
+                b = inner.background
+                done = None if b is None else repeat_constant(e.op, b, count)
+                return Cover(done, inner.support)
+            case Call():
+                return self._call(e)
+            case _:
+                raise AssertionError(e)
+
+    def _call(self, e: Call) -> Cover:
+        covers = [self.cover(a) for a in e.args]
+        if e.op is ops.where:
+            return self._where(covers)
+        deciding = [c for k, c in enumerate(covers) if self._decides(e, k, c, covers)]
+        if deciding:
+            value = const(next(v for v in e.op.annihilators if v is not None), e.dtype)
+            return Cover(value, conjunction([c.support for c in deciding]))
+        backgrounds = [c.background for c in covers]
+        background = None
+        if all(b is not None for b in backgrounds):
+            background = evaluate_constant(e.op, tuple(backgrounds))  # type: ignore[arg-type]
+        return Cover(background, disjunction([c.support for c in covers]))
+
+    def _decides(self, e: Call, k: int, c: Cover, covers: list[Cover]) -> bool:
+        """Argument k, where it is absent, makes the result whatever the others are.
+
+        A literal never decides: only entries that are not stored annihilate inf and nan."""
+        if k >= len(e.op.annihilators) or e.op.annihilators[k] is None or c.background is None:
+            return False
+        if isinstance(e.args[k], Const) and e.dtype.kind in "fc":
+            return False
+        if self.strict and e.dtype.kind in "fc" and not e.op.exact_annihilators:
+            return False
+        if None in e.op.annihilators and all(
+            o.background is not None and o.support.kind != "true"
+            for j, o in enumerate(covers) if j != k
+        ):
+            return False  # 0/0 of two fills is nan, as the fill of the result says
+        return bool(c.background.value == e.op.annihilators[k])
+
+    def _where(self, covers: list[Cover]) -> Cover:
+        """Two bounds on the support, each valid by itself: outside p (with its background
+        choosing a branch) and outside both branches (when their backgrounds agree)."""
+        p, a, b = covers
+        background: Const | None = None
+        bounds: list[Formula] = []
+        if p.background is not None:
+            chosen = a if bool(p.background.value) else b
+            background = chosen.background
+            bounds.append(disjunction([p.support, chosen.support]))
+        if a.background is not None and a.background is b.background:
+            background = a.background
+            bounds.append(disjunction([a.support, b.support]))
+        return Cover(background, conjunction(bounds) if bounds else TRUE)

@@ -1,0 +1,171 @@
+"""The logical program: a list of definitions, each a closed formula over earlier ones.
+
+Forms, each implied by the next:
+  Nested      bodies may read Lambdas and Bulks in place
+  Flat        bodies read only Sources: stored slots and earlier definitions (``Ref``)
+  SumProduct  a body is pointwise, or one reduction at its root over a product of factors;
+              reductions left inside are evaluated where they stand, around a scalar
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from tensorel.algebra.ops import Operator
+from tensorel.config import Config
+from tensorel.ir.analysis import fill as fill_of
+from tensorel.ir.nodes import (
+    Axis, Bulk, Call, Const, Expr, Index, Lambda, Read, Reduce, Source, Tensor, postorder,
+)
+from tensorel.kernels.spec import Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """The result of a definition, by name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What is known or estimated of a tensor: stored entries, and whether all of it is stored."""
+
+    count: float
+    size: float
+    dense: bool
+
+    @property
+    def density(self) -> float:
+        return 1.0 if self.dense or self.size == 0 else min(self.count / self.size, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """``name`` = a tensor; ``format`` pins its storage, None leaves it to the planner."""
+
+    name: str
+    tensor: Lambda | Bulk | Source
+    format: object = None
+    fill: Const | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.tensor.shape
+
+    def source(self) -> Source:
+        fill = self.fill if self.fill is not None else fill_of(self.tensor)
+        return Source(Ref(self.name), self.tensor.shape, self.tensor.dtype, fill)
+
+
+@dataclass
+class Program:
+    """Definitions in order of evaluation, and which of them are asked for."""
+
+    definitions: list[Definition]
+    results: list[str]
+    stats: dict[object, Stats]  # by Slot or Ref
+    config: Config
+    counter: int = 0
+    fired: dict[str, int] = field(default_factory=dict)
+
+    def fresh(self, hint: str = "t") -> str:
+        self.counter += 1
+        return f"{hint}{self.counter}"
+
+    def fire(self, rule: str, times: int = 1) -> None:
+        self.fired[rule] = self.fired.get(rule, 0) + times
+
+    def map_bodies(self, change: object) -> None:
+        """Replace the body of each formula."""
+        changed = []
+        for d in self.definitions:
+            if isinstance(d.tensor, Lambda):
+                body = change(d.tensor)  # type: ignore[operator]
+                d = replace(d, tensor=Lambda(d.tensor.axes, body))
+            changed.append(d)
+        self.definitions = changed
+
+
+def product_of(axes: tuple[Axis, ...]) -> int:
+    total = 1
+    for a in axes:
+        total *= a.extent
+    return total
+
+
+def factors_of(e: Expr, op: Operator) -> list[Expr]:
+    """The arguments of nested ``op`` calls of one dtype, flattened (op is associative)."""
+    out: list[Expr] = []
+    stack = [e]
+    while stack:
+        x = stack.pop()
+        if isinstance(x, Call) and x.op is op and all(
+            a.dtype == x.dtype for a in x.args
+        ):
+            stack.extend(reversed(x.args))
+        else:
+            out.append(x)
+    return out
+
+
+def product(factors: list[Expr], op: Operator) -> Expr:
+    result = factors[0]
+    for f in factors[1:]:
+        result = Call(op, (result, f))
+    return result
+
+
+def inner_reductions(e: Expr) -> list[Reduce]:
+    """Outermost reductions inside an expression."""
+    found: list[Reduce] = []
+    stack: list[Expr] = [e]
+    seen: set[Expr] = set()
+    while stack:
+        x = stack.pop()
+        if x in seen:
+            continue
+        seen.add(x)
+        if isinstance(x, Reduce):
+            found.append(x)
+        elif isinstance(x, Call):
+            stack.extend(x.args)
+        elif isinstance(x, Read):
+            stack.extend(x.indices)
+    return found
+
+
+def replace_exprs(e: Expr, table: dict[Expr, Expr]) -> Expr:
+    """``e`` with whole subexpressions replaced."""
+    memo: dict[Expr, Expr] = {}
+
+    def go(x: Expr) -> Expr:
+        if x in table:
+            return table[x]
+        found = memo.get(x)
+        if found is None:
+            match x:
+                case Call():
+                    found = Call(x.op, tuple(go(a) for a in x.args))
+                case Reduce():
+                    found = Reduce(x.op, x.axes, go(x.body))
+                case Read():
+                    found = Read(x.tensor, tuple(go(i) for i in x.indices))
+                case _:
+                    found = x
+            memo[x] = found
+        return found
+
+    return go(e)
+
+
+def sources_of(t: Tensor | Expr) -> list[Source]:
+    return [n for n in postorder(t) if isinstance(n, Source)]
+
+
+def slot_of(source: Source) -> Slot | None:
+    return source.data if isinstance(source.data, Slot) else None
+
+
+def index_names(names: list[str]) -> tuple[Expr, ...]:
+    return tuple(Index(n) for n in names)

@@ -1,0 +1,70 @@
+"""Estimated sizes under uniform independence: densities multiply, unite, and fill up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from tensorel.ir.nodes import Expr, Read, Reduce, Source, postorder
+from tensorel.kernels.support import Analysis, Formula
+from tensorel.plan.definitions import Stats
+
+
+class Estimator:
+    """Densities of support formulas and of reductions."""
+
+    def __init__(self, stats: Mapping[object, Stats]) -> None:
+        self.stats = stats
+
+    def of(self, source: Source) -> Stats:
+        found = self.stats.get(source.data)
+        if found is None:
+            size = float(math.prod(source.shape))
+            found = Stats(size, size, True)
+        return found
+
+    def analysis(self, strict: bool) -> Analysis:
+        """Supports as far as the estimates know which tensors are dense."""
+        return Analysis(strict, sparse=self._sparse)
+
+    def _sparse(self, read: Read) -> bool:
+        assert isinstance(read.tensor, Source)
+        return not self.of(read.tensor).dense
+
+    def density(self, f: Formula) -> float:
+        """The share of index tuples inside the support."""
+        if f.kind == "has":
+            assert f.read is not None and isinstance(f.read.tensor, Source)
+            return self.of(f.read.tensor).density
+        if f.kind == "and":
+            return math.prod(self.density(p) for p in f.parts)
+        if f.kind == "or":
+            return 1.0 - math.prod(1.0 - self.density(p) for p in f.parts)
+        return 1.0 if f.kind == "true" else 0.0
+
+    def is_dense(self, e: Expr) -> bool:
+        """Every read below is of a dense tensor."""
+        return all(
+            self.of(r.tensor).dense
+            for r in postorder(e) if isinstance(r, Read) and isinstance(r.tensor, Source)
+        )
+
+
+def filled(density: float, count: float) -> float:
+    """The chance that at least one of ``count`` independent points is stored."""
+    if density >= 1.0:
+        return 1.0
+    if density <= 0.0 or count == 0:
+        return 0.0
+    return -math.expm1(count * math.log1p(-density))
+
+
+def loops_inside(e: Expr) -> float:
+    """Work per point: nodes, with inner reductions counted by their extents."""
+    if isinstance(e, Reduce):
+        total = 1.0
+        for a in e.axes:
+            total *= a.extent
+        return total * loops_inside(e.body)
+    kids = getattr(e, "args", ())
+    return 1.0 + sum(loops_inside(k) for k in kids)

@@ -1,0 +1,254 @@
+"""Logical passes: from nested definitions to sum-product form, contraction order, fusion."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tensorel import rules
+from tensorel.algebra import ops
+from tensorel.ir.nodes import (
+    Axis, Bulk, Call, Expr, Index, Lambda, Read, Reduce, Source, Tensor, const, postorder,
+    substitute,
+)
+from tensorel.rewrite.engine import Rewriter
+from tensorel.plan.definitions import (
+    Definition, Program, factors_of, inner_reductions, product, replace_exprs,
+)
+
+# -- simplify ----------------------------------------------------------------------------------
+
+
+def simplify(program: Program) -> None:
+    """Apply the active rules to every body."""
+    rewriter = Rewriter(rules.active(), program.fire)
+    program.map_bodies(lambda lam: rewriter.run(lam.body))
+
+
+# -- split_definitions: Nested -> Flat ------------------------------------------------------------
+
+
+def split_definitions(program: Program) -> None:
+    """Give a definition of its own to what must be stored; inline the rest.
+
+    Stored are: results, bulk operators and what they read, and formulas with a reduction that
+    are read from more than one place (common subexpressions)."""
+    _Splitter(program).run()
+
+
+class _Splitter:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.sources: dict[Tensor, Source] = {}
+        self.done: list[Definition] = []
+        self.inlined: dict[Lambda, Expr] = {}
+        self.reads: dict[Tensor, int] = {}
+        self.counter = 0
+
+    def run(self) -> None:
+        roots = [d.tensor for d in self.program.definitions]
+        for node in postorder(*roots):
+            if isinstance(node, Read):
+                self.reads[node.tensor] = self.reads.get(node.tensor, 0) + 1
+        given = {d.tensor: d for d in self.program.definitions}
+        for node in postorder(*roots):
+            if isinstance(node, Lambda):
+                self.inlined[node] = self._flat(node.body)
+            definition = given.get(node)  # type: ignore[call-overload]
+            if definition is not None:
+                self._define(node, definition)  # type: ignore[arg-type]
+            elif isinstance(node, Bulk) or (isinstance(node, Lambda) and self._is_shared(node)):
+                self._define(node, Definition(self.program.fresh(), node))
+        named = {d.name: d for d in self.done}
+        self.program.definitions = list(named.values())
+
+    def _is_shared(self, node: Lambda) -> bool:
+        return self.reads.get(node, 0) > 1 and bool(inner_reductions(self.inlined[node]))
+
+    def _define(self, tensor: Tensor, given: Definition) -> None:
+        fill = given.source().fill
+        flat: Lambda | Bulk | Source
+        match tensor:
+            case Lambda():
+                flat = Lambda(tensor.axes, self.inlined[tensor])
+            case Bulk():
+                args = tuple(self._stored(a) for a in tensor.args)
+                flat = Bulk(tensor.op, args, tensor.params, tensor.shape, tensor.dtype)
+            case _:
+                assert isinstance(tensor, Source)
+                flat = tensor
+        done = replace(given, tensor=flat, fill=fill)
+        self.done.append(done)
+        if not isinstance(tensor, Source):
+            self.sources[tensor] = done.source()
+
+    def _stored(self, tensor: Tensor) -> Source:
+        if isinstance(tensor, Source):
+            return tensor
+        if tensor not in self.sources:
+            assert isinstance(tensor, Lambda)
+            self._define(tensor, Definition(self.program.fresh(), tensor))
+        return self.sources[tensor]
+
+    def _flat(self, body: Expr) -> Expr:
+        """``body`` with reads of formulas replaced by the formulas; reductions get new names."""
+        memo: dict[Expr, Expr] = {}
+
+        def go(e: Expr) -> Expr:
+            found = memo.get(e)
+            if found is None:
+                match e:
+                    case Read():
+                        found = self._read(e.tensor, tuple(go(i) for i in e.indices))
+                    case Call():
+                        found = Call(e.op, tuple(go(a) for a in e.args))
+                    case Reduce():
+                        found = Reduce(e.op, e.axes, go(e.body))
+                    case _:
+                        found = e
+                memo[e] = found
+            return found
+
+        return go(body)
+
+    def _read(self, tensor: Tensor, indices: tuple[Expr, ...]) -> Expr:
+        if tensor in self.sources:
+            return Read(self.sources[tensor], indices)
+        if isinstance(tensor, Source):
+            return Read(tensor, indices)
+        assert isinstance(tensor, Lambda), tensor
+        body = self._rename(self.inlined[tensor])
+        return substitute(body, {a.name: i for a, i in zip(tensor.axes, indices)})
+
+    def _rename(self, e: Expr) -> Expr:
+        """New names for bound indices, so that substitution never captures."""
+        memo: dict[Expr, Expr] = {}
+
+        def go(x: Expr) -> Expr:
+            found = memo.get(x)
+            if found is None:
+                match x:
+                    case Reduce():
+                        axes = []
+                        for a in x.axes:
+                            self.counter += 1
+                            axes.append(Axis(f"k{self.counter}", a.extent))
+                        body = substitute(go(x.body), {
+                            old.name: Index(new.name) for old, new in zip(x.axes, axes)})
+                        found = Reduce(x.op, tuple(axes), body)
+                    case Call():
+                        found = Call(x.op, tuple(go(a) for a in x.args))
+                    case Read():
+                        found = Read(x.tensor, tuple(go(i) for i in x.indices))
+                    case _:
+                        found = x
+                memo[x] = found
+            return found
+
+        return go(e)
+
+
+# -- flatten_reductions: Flat -> SumProduct -------------------------------------------------------
+
+
+def flatten_reductions(program: Program) -> None:
+    """Pull reductions out of products and merge nested ones.
+
+    a * sum_k b = sum_k a*b where * distributes over the monoid and no dtype changes on the way;
+    sum_k sum_l b = sum_{k,l} b; sum_k b = repeat(b, n) where b does not mention k."""
+
+    def flatten(lam: Lambda) -> Expr:
+        body, fired = _flatten(lam.body)
+        for name, times in fired.items():
+            program.fire(name, times)
+        return body
+
+    program.map_bodies(flatten)
+
+
+def _flatten(e: Expr) -> tuple[Expr, dict[str, int]]:
+    fired: dict[str, int] = {}
+    memo: dict[Expr, Expr] = {}
+
+    def fire(name: str) -> None:
+        fired[name] = fired.get(name, 0) + 1
+
+    def go(x: Expr) -> Expr:
+        found = memo.get(x)
+        if found is None:
+            match x:
+                case Call():
+                    found = pull(Call(x.op, tuple(go(a) for a in x.args)))
+                case Reduce():
+                    found = merge(Reduce(x.op, x.axes, go(x.body)))
+                case _:
+                    found = x
+            memo[x] = found
+        return found
+
+    def pull(x: Call) -> Expr:
+        """op(a, reduce(m, k, b)) -> reduce(m, k, op(a, b))"""
+        if len(x.args) != 2 or not x.op.commutative:
+            return x
+        for k, arg in enumerate(x.args):
+            if (
+                isinstance(arg, Reduce) and arg.op.name in x.op.distributes_over
+                and arg.dtype == x.dtype and all(a.dtype == x.dtype for a in x.args)
+                and not any(a.name in x.args[1 - k].free for a in arg.axes)
+            ):
+                fire("pull-reduction: a*sum(b) -> sum(a*b)")
+                other = x.args[1 - k]
+                inner = (arg.body, other) if k == 0 else (other, arg.body)
+                return merge(Reduce(arg.op, arg.axes, pull_again(Call(x.op, inner))))
+        return x
+
+    def pull_again(x: Expr) -> Expr:
+        return pull(x) if isinstance(x, Call) else x
+
+    def merge(x: Reduce) -> Expr:
+        body = x.body
+        if isinstance(body, Reduce) and body.op is x.op:
+            fire("merge-reductions: sum(i, sum(j, e)) -> sum(i, j, e)")
+            return Reduce(x.op, x.axes + body.axes, body.body)
+        return x
+
+    return go(e), fired
+
+
+# -- drop_unused_indices ------------------------------------------------------------------------
+
+
+def repeat_constants(program: Program) -> None:
+    """sum over an index that the body does not mention: n copies of the body, combined at once."""
+
+    def change(lam: Lambda) -> Expr:
+        table: dict[Expr, Expr] = {}
+        for r in inner_reductions(lam.body):
+            unused = [a for a in r.axes if a.name not in r.body.free]
+            if not unused or any(a.extent == 0 for a in r.axes):
+                continue
+            value: Expr = Reduce(r.op, tuple(a for a in r.axes if a not in unused), r.body)
+            if value.axes == ():  # type: ignore[attr-defined]
+                value = r.body
+            n = 1
+            for a in unused:
+                n *= a.extent
+            repeated = _repeat(r.op, value, n)
+            if repeated is not None:
+                table[r] = repeated
+                program.fire("repeat: sum(k in n, e) -> n*e, k not in e")
+        return replace_exprs(lam.body, table) if table else lam.body
+
+    program.map_bodies(change)
+
+
+def _repeat(op: ops.Operator, value: Expr, n: int) -> Expr | None:
+    if op.idempotent:
+        return value
+    if op is ops.add and n < 2**31:
+        if value.dtype.kind == "b":
+            return None
+        return Call(ops.multiply, (value, const(n, value.dtype)))
+    return None
+
+
+__all__ = ["factors_of", "flatten_reductions", "product", "repeat_constants", "split_definitions"]

@@ -1,0 +1,138 @@
+"""The physical plan: steps that an engine runs one after another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tensorel.algebra.ops import DType
+from tensorel.ir.nodes import Const
+from tensorel.kernels.spec import Nest, Slot
+from tensorel.plan.definitions import Definition
+from tensorel.storage.format import Format
+
+
+@dataclass(eq=False)
+class Step:
+    """``target`` gets a value. ``count`` and ``bytes_`` are estimates of the result; ``bound`` is
+    an upper bound on the bytes of the result and of the step's own working memory."""
+
+    target: Slot
+    shape: tuple[int, ...]
+    dtype: DType
+    fill: Const
+    text: str
+    count: float = 0.0
+    bytes_: float = 0.0
+    bound: float = 0.0
+    cost: float = 0.0
+    cache: dict[object, object] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(eq=False)
+class KernelStep(Step):
+    """A compiled loop nest; ``finish`` is the format that the target is converted to, where the
+    kernel cannot write it directly."""
+
+    nest: Nest | None = None
+    operands: tuple[str, ...] = ()
+    order: tuple[int, ...] = ()
+    direct: Format | None = None  # the format of the kernel's own arrays
+    finish: Format | None = None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.operands
+
+
+@dataclass(eq=False)
+class BlasStep(Step):
+    """A dense product of two operands by NumPy's matmul. Each operand's axes are labelled; batch
+    labels occur in both and in the result, summed ones in both only."""
+
+    left: str = ""
+    right: str = ""
+    left_axes: tuple[str, ...] = ()
+    right_axes: tuple[str, ...] = ()
+    out_axes: tuple[str, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(eq=False)
+class ConvertStep(Step):
+    """Another storage of the same tensor."""
+
+    source: str = ""
+    format: Format | None = None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.source,)
+
+
+@dataclass(eq=False)
+class ViewStep(Step):
+    """A tensor that shares its source's arrays: axes permuted, or a range of the outer level."""
+
+    source: str = ""
+    permutation: tuple[int, ...] = ()
+    start: int | None = None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.source,)
+
+
+@dataclass(eq=False)
+class BulkStep(Step):
+    """A whole-tensor operator."""
+
+    op: str = ""
+    args: tuple[str, ...] = ()
+    params: tuple[object, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.args
+
+
+@dataclass(eq=False)
+class Plan:
+    """Steps in order; ``results`` names the slots asked for; ``frees`` says which intermediate
+    is last used by which step."""
+
+    steps: list[Step]
+    results: list[str]
+    inputs: list[str]
+    rules: dict[str, int]
+    passes: list[tuple[str, float]]
+    logical: str = ""
+    definitions: list[Definition] = field(default_factory=list)
+    frees: dict[int, list[str]] = field(default_factory=dict)
+
+    def plan_frees(self) -> None:
+        last: dict[str, int] = {}
+        for k, s in enumerate(self.steps):
+            for name in s.inputs:
+                last[name] = k
+        keep = set(self.results) | set(self.inputs)
+        for name, k in last.items():
+            if name not in keep:
+                self.frees.setdefault(k, []).append(name)
+
+    def peak_bound(self, input_bytes: int) -> float:
+        """Bytes at the worst moment: inputs, live intermediates, the step at work."""
+        live: dict[str, float] = {}
+        peak = 0.0
+        for k, s in enumerate(self.steps):
+            peak = max(peak, sum(live.values()) + s.bound)
+            live[s.target.name] = s.bound
+            for name in self.frees.get(k, ()):
+                live.pop(name, None)
+        return input_bytes + peak

@@ -1,0 +1,138 @@
+"""The driver: one tuple of named passes, each checked, timed and switchable by name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tensorel.config import Config
+from tensorel.ir.nodes import Bulk, Lambda, Read, Reduce, Source, Tensor, postorder
+from tensorel.ir.printer import show_program
+from tensorel.plan.choose import Chooser, Known
+from tensorel.plan.contract import lift_reductions, order_contractions, store_factors
+from tensorel.plan.definitions import Definition, Program, Stats, inner_reductions
+from tensorel.plan.logical import flatten_reductions, repeat_constants, simplify, split_definitions
+from tensorel.plan.physical import Plan
+
+Check = Callable[[Program], bool]
+
+
+def is_nested(program: Program) -> bool:
+    return True
+
+
+def is_flat(program: Program) -> bool:
+    """Bodies read Sources only; bulk operators take Sources only."""
+    for d in program.definitions:
+        if isinstance(d.tensor, Bulk) and not all(isinstance(a, Source) for a in d.tensor.args):
+            return False
+        if isinstance(d.tensor, Lambda) and any(
+            isinstance(n, Read) and not isinstance(n.tensor, Source)
+            for n in postorder(d.tensor.body)
+        ):
+            return False
+    return True
+
+
+def is_sum_product(program: Program) -> bool:
+    """Flat, and no reduction inside the reductions left within a body."""
+    return is_flat(program) and all(
+        not inner_reductions(r.body)
+        for d in program.definitions if isinstance(d.tensor, Lambda)
+        for r in inner_reductions(
+            d.tensor.body.body if isinstance(d.tensor.body, Reduce) else d.tensor.body)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A named step of planning. ``optional`` ones can be switched off."""
+
+    name: str
+    requires: Check
+    ensures: Check
+    run: Callable[[Program], None]
+    optional: bool = True
+
+
+PASSES: tuple[Pass, ...] = (
+    Pass("split_definitions", is_nested, is_flat, split_definitions, optional=False),
+    Pass("simplify", is_flat, is_flat, simplify),
+    Pass("repeat_constants", is_flat, is_flat, repeat_constants),
+    Pass("flatten_reductions", is_flat, is_flat, flatten_reductions),
+    Pass("lift_reductions", is_flat, is_sum_product, lift_reductions, optional=False),
+    Pass("order_contractions", is_sum_product, is_sum_product, order_contractions),
+    Pass("store_factors", is_sum_product, is_sum_product, store_factors),
+)
+
+#: What reassociates floating-point sums or annihilates: off in strict mode.
+REASSOCIATING = frozenset({"flatten_reductions", "order_contractions", "repeat_constants"})
+
+
+def make_plan(roots: list[Tensor], formats: list[object], known: list[Known], config: Config,
+              verify: bool = False) -> Plan:
+    """The physical plan of a program over slots."""
+    stats: dict[object, Stats] = {}
+    slots: dict[object, Known] = {}
+    for k in known:
+        size = 1.0
+        for n in k.source.shape:
+            size *= n
+        stats[k.slot] = Stats(k.count, size, k.slot.format.is_dense)
+        slots[k.slot] = k
+    program = Program([], [], stats, config)
+    by_key: dict[tuple[Tensor, object], str] = {}
+    for root, fmt in zip(roots, formats):
+        key = (root, fmt)
+        if key not in by_key:
+            by_key[key] = program.fresh("out")
+            program.definitions.append(Definition(by_key[key], root, fmt))  # type: ignore[arg-type]
+        program.results.append(by_key[key])
+    _share_roots(program)
+    timings: list[tuple[str, float]] = []
+    logical = ""
+    for p in PASSES:
+        if p.optional and (p.name in config.disabled or not config.optimize):
+            continue
+        if config.strict and p.name in REASSOCIATING:
+            continue
+        start = time.perf_counter()
+        assert not verify or p.requires(program), f"{p.name} requires {p.requires.__name__}"
+        p.run(program)
+        assert not verify or p.ensures(program), f"{p.name} ensures {p.ensures.__name__}"
+        timings.append((p.name, time.perf_counter() - start))
+    start = time.perf_counter()
+    definitions = list(program.definitions)
+    plan = Chooser(program, slots).run()
+    timings.append(("choose_loops", time.perf_counter() - start))
+    plan.passes = timings
+    plan.logical = logical
+    plan.definitions = definitions
+    return plan
+
+
+def _share_roots(program: Program) -> None:
+    """The same formula asked for in two formats is computed once and converted."""
+    first: dict[Tensor, Definition] = {}
+    kept: list[Definition] = []
+    for d in program.definitions:
+        if d.tensor in first and not isinstance(d.tensor, Source):
+            source = first[d.tensor].source()
+            kept.append(Definition(d.name, source, d.format, source.fill))
+        else:
+            first.setdefault(d.tensor, d)
+            kept.append(d)
+    program.definitions = kept
+
+
+def logical_text(plan: Plan) -> str:
+    """The logical program after all passes, one definition a line."""
+    lines = []
+    for d in plan.definitions:
+        names: dict[Tensor, str] = {}
+        for n in postorder(d.tensor):
+            if isinstance(n, Source):
+                names[n] = getattr(n.data, "name", str(n.data))
+        lines.append(f"{d.name} = {show_program([d.tensor], names)}")
+    return "\n".join(lines)
