@@ -24,7 +24,7 @@ FILLS = {"b": (False, True), "i": (0, 3), "u": (0, 3), "f": (0.0, 1.5, np.nan, n
 def formats_for(shape: tuple[int, ...], dtype: Any) -> list[str]:
     """Format texts that take every tensor of this shape and dtype."""
     rank = len(shape)
-    names = [n for n in ANY_RANK if n != "bitmap" or dtype == bool]
+    names = [n for n in ANY_RANK if n != "bitmap" or np.dtype(dtype).kind == "b"]
     if rank == 2:
         names += MATRIX
     axes = [str(a) for a in range(rank)]

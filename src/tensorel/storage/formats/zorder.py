@@ -126,13 +126,12 @@ class ZOrder(Format):
 
     @property
     def mapping(self) -> str:
-        names = ", ".join(f"i{a}" for a in range(self.rank))
         parts = [
             f"((i{a} >> {k}) & 1) << {place}" if k or place else f"i{a} & 1"
             for a, targets in enumerate(places(self.bits))
             for k, place in enumerate(targets)
         ]
-        return lambda_text(self.rank, f"val[{' | '.join(parts) or '0'}]") if names else "val[0]"
+        return lambda_text(self.rank, f"val[{' | '.join(parts) or '0'}]")
 
     def _codes(self, coo: Coo) -> IntArray:
         coords = [c.astype(np.int64) for c in coo.coords]
