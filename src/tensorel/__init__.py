@@ -6,22 +6,12 @@
 12.0
 """
 
-import importlib.util
-import sys
-
-from tensorel import errors
+from tensorel import errors, rules
 from tensorel.config import options
+from tensorel.front import namespace
+from tensorel.front.namespace import *  # noqa: F403
+from tensorel.storage.registry import names as formats
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "errors", "options"]
-
-if (
-    "tensorel.engines.local" in sys.modules
-    or importlib.util.find_spec("tensorel.engines.local") is not None
-):
-    from tensorel.front import namespace
-    from tensorel.front.namespace import *  # noqa: F403
-    from tensorel.storage.registry import names as formats
-
-    __all__ += ["formats"]
-    __all__ += namespace.__all__
+__all__ = ["__version__", "errors", "formats", "options", "rules"]
+__all__ += namespace.__all__

@@ -34,6 +34,10 @@ from tensorel.front.elementwise import (
     astype,
     where,
 )
+from tensorel.front.files import (
+    read,
+    write,
+)
 from tensorel.front.info import (
     __array_namespace_info__,
     api_version,
@@ -255,12 +259,12 @@ __all__ = [
     "logical_and", "logical_not", "logical_or", "logical_xor", "map", "matmul", "matrix_transpose",
     "max", "maximum", "mean", "meshgrid", "min", "minimum", "mod", "moveaxis", "multiply", "nan",
     "nan_to_num", "negative", "newaxis", "nextafter", "nonzero", "not_equal", "ones", "ones_like",
-    "outer", "pad", "permute_dims", "pi", "positive", "pow", "power", "prod", "ravel", "real",
-    "reciprocal", "reduce", "remainder", "repeat", "reshape", "result_type", "right_shift", "rint",
-    "roll", "round", "searchsorted", "sign", "signbit", "sin", "sinh", "sort", "split", "sqrt",
-    "square", "squeeze", "stack", "std", "subtract", "sum", "swapaxes", "take", "take_along_axis",
-    "tan", "tanh", "tensor", "tensordot", "tile", "topk", "trace", "transpose", "tril", "triu",
-    "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "unique_all", "unique_counts",
-    "unique_inverse", "unique_values", "unstack", "var", "vdot", "vecdot", "vstack", "where",
-    "zeros", "zeros_like",
+    "outer", "pad", "permute_dims", "pi", "positive", "pow", "power", "prod", "ravel", "read",
+    "real", "reciprocal", "reduce", "remainder", "repeat", "reshape", "result_type", "right_shift",
+    "rint", "roll", "round", "searchsorted", "sign", "signbit", "sin", "sinh", "sort", "split",
+    "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "swapaxes", "take",
+    "take_along_axis", "tan", "tanh", "tensor", "tensordot", "tile", "topk", "trace", "transpose",
+    "tril", "triu", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "unique_all",
+    "unique_counts", "unique_inverse", "unique_values", "unstack", "var", "vdot", "vecdot",
+    "vstack", "where", "write", "zeros", "zeros_like",
 ]

@@ -51,6 +51,9 @@ def _out_of_range(value: int, dtype: ops.DType, op: ops.Operator) -> ir.Const:
             if np.iinfo(wide).min <= value <= np.iinfo(wide).max:
                 return ir.const(value, wide)
         return ir.const(float("inf") if value > 0 else float("-inf"), ops.FLOAT64)
+    into = op.resolve(*(dtype,) * op.arity)[0][-1]
+    if into.kind == "f":  # true division and the like never see the integer
+        return ir.const(value, into)
     raise RangeError(
         f"{op.name}: {value} does not fit in {dtype.name}",
         hint="convert the tensor first, e.g. T.astype(tr.int64)",
@@ -67,6 +70,8 @@ def power(base: ir.Expr, exponent: Any) -> ir.Expr:
             hint="convert to a float dtype first, or write the exponent as a float",
         )
     op = None if isinstance(exponent, bool) else _POWERS.get(exponent)
+    if op is ops.square and base.dtype.kind == "b" and type(exponent) is int:
+        return call(op, base)  # NumPy's square of booleans is int8
     if op is None or (dtype.kind in "iub" and op is not ops.square):
         return call(ops.power, base, literal)
     return ir.Call(op, (convert(base, dtype),))
