@@ -15,10 +15,13 @@ from tensorel import rules
 from tensorel.config import Config
 from tensorel.engines import bulk
 from tensorel.engines.kernel_step import run_kernel
-from tensorel.errors import EngineError, MemoryLimitError
+from tensorel.errors import EngineError, MemoryLimitError, TypeError_
 from tensorel.ir.nodes import Source, Tensor, children, rebuild
+from tensorel.kernels.assemble import lower_nest
+from tensorel.kernels.printer import show as show_kernel
 from tensorel.kernels.spec import Slot
 from tensorel.plan.choose import Known, level_sizes
+from tensorel.plan.explain import LEVELS, Actual, Explanation
 from tensorel.plan.physical import BlasStep, BulkStep, ConvertStep, KernelStep, Plan, Step
 from tensorel.plan.pipeline import make_plan
 from tensorel.storage.convert import dense_view, from_dense, to_dense, to_format
@@ -258,3 +261,33 @@ def general_product(left: np.ndarray, right: np.ndarray, la: tuple[str, ...], ra
 def dense_array(stored: Stored) -> np.ndarray:  # type: ignore[type-arg]
     view = dense_view(stored)
     return to_dense(stored) if view is None else view
+
+
+def explain(nodes: Sequence[Tensor], config: Config, level: str = "physical",
+            analyze: bool = False) -> Explanation:
+    """The plan of the tensors; with ``analyze`` it is run and says what happened."""
+    if level not in LEVELS:
+        raise TypeError_(f"explain has no level {level!r}", hint=f"levels: {', '.join(LEVELS)}")
+    formats = [None] * len(nodes)
+    bound = bind(nodes, formats, config)
+    plan = plan_for(bound, formats, config)
+    run = Run(plan, bound.stored, config)
+    actual: list[Actual] = []
+    if analyze:
+        execute(run, analyze=True)
+        actual = [Actual(r.seconds, r.count, r.bytes_) for r in run.records]
+    inputs = {
+        n: f"{s.format.name} {s.shape} {s.dtype.name}, {s.count:,} stored, {show_bytes(s.nbytes)}"
+        for n, s in bound.stored.items()
+    }
+    held = sum(s.nbytes for s in bound.stored.values())
+    code = kernel_texts(plan) if level == "code" else {}
+    return Explanation(plan, level, inputs, held, actual, code, memory=config.memory)
+
+
+def kernel_texts(plan: Plan) -> dict[str, str]:
+    """The loops of each kernel step, as text."""
+    return {
+        s.target.name: show_kernel(lower_nest(s.nest).kernel)
+        for s in plan.steps if isinstance(s, KernelStep) and s.nest is not None
+    }

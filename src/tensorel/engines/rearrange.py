@@ -120,16 +120,24 @@ def _take_segments(stored: Stored, wanted: Array, shape: Shape) -> Stored:
     return Stored(stored.format, shape, stored.dtype, stored.fill, arrays)
 
 
+def _uses(ranked: Array, coords: IndexArray, extent: int) -> tuple[Array, Array]:
+    """Per coordinate where it begins in ``ranked``, which ascends, and how often it occurs."""
+    if extent <= 4 * (coords.size + ranked.size):
+        counts = np.bincount(ranked, minlength=extent)
+        return (np.cumsum(counts) - counts)[coords], counts[coords]
+    first = np.searchsorted(ranked, coords, side="left")
+    return first, np.searchsorted(ranked, coords, side="right") - first
+
+
 def _take_entries(stored: Stored, wanted: Array, axis: int, shape: Shape) -> Stored:
     coo = entries(stored)
     order = np.argsort(wanted, kind="stable")
-    ranked = wanted[order]
-    first = np.searchsorted(ranked, coo.coords[axis], side="left")
-    lengths = np.searchsorted(ranked, coo.coords[axis], side="right") - first
+    first, lengths = _uses(wanted[order], coo.coords[axis], stored.shape[axis])
     source = np.repeat(np.arange(coo.count), lengths)
-    within = np.arange(source.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    # The k-th copy of an entry goes to the k-th place that asks for its coordinate.
+    place = np.arange(source.size) + np.repeat(first - (np.cumsum(lengths) - lengths), lengths)
     made = [c[source] for c in coo.coords]
-    made[axis] = order[first[source] + within].astype(index_dtype(shape[axis]))
+    made[axis] = order[place].astype(index_dtype(shape[axis]))
     coords, values = tuple(made), coo.values[source]
     perm = sort_coords(coords, coo.order, shape)
     if perm is not None:

@@ -208,3 +208,12 @@ def _never(asm: Assembler, code: str, a: Value) -> Value:
 @lowers("isfinite", "biu")
 def _always(asm: Assembler, code: str, a: Value) -> Value:
     return "true"
+
+
+@lowers("bitwise_count", "iu")
+def _bitwise_count(asm: Assembler, code: str, a: str) -> Value:
+    """Set bits of |a|, as uint8."""
+    kind = TYPES[code]
+    magnitude = asm.intrinsic("abs", kind, a, more="i1 false") if code[0] == "i" else a
+    count = asm.intrinsic("ctpop", kind, magnitude)
+    return count if kind == "i8" else asm.op(f"trunc {kind} {count} to i8")

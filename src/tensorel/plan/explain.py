@@ -1,0 +1,150 @@
+"""What a plan says of itself: text at three levels, a dictionary, an HTML page."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass, field
+
+from tensorel.plan.physical import BlasStep, BulkStep, ConvertStep, KernelStep, Plan, Step
+from tensorel.plan.pipeline import logical_text
+from tensorel.storage.limits import show_bytes
+
+LEVELS = ("logical", "physical", "code")
+
+
+@dataclass(frozen=True, slots=True)
+class Actual:
+    """What a step really did."""
+
+    seconds: float
+    count: int
+    bytes_: int
+
+
+@dataclass
+class Explanation:
+    """A plan, printable. ``to_dict`` gives the steps with estimates and, if analyzed, actuals."""
+
+    plan: Plan
+    level: str
+    inputs: dict[str, str]
+    input_bytes: int
+    actual: list[Actual] = field(default_factory=list)
+    code: dict[str, str] = field(default_factory=dict)
+    alternatives: list[str] = field(default_factory=list)
+    memory: int = 0
+
+    @property
+    def rules(self) -> dict[str, int]:
+        """Names and counts of the rules that fired."""
+        return dict(self.plan.rules)
+
+    @property
+    def predicted_bytes(self) -> int:
+        """An upper bound on the bytes held at the worst moment, inputs included."""
+        return int(self.plan.peak_bound(self.input_bytes))
+
+    def to_dict(self) -> dict[str, object]:
+        steps = [self._step(k, s) for k, s in enumerate(self.plan.steps)]
+        return {
+            "inputs": dict(self.inputs), "steps": steps, "rules": self.rules,
+            "passes": dict(self.plan.passes), "predicted_bytes": self.predicted_bytes,
+        }
+
+    def _step(self, k: int, s: Step) -> dict[str, object]:
+        found: dict[str, object] = {
+            "name": s.target.name, "kind": _kind(s), "text": s.text, "shape": s.shape,
+            "dtype": s.dtype.name, "format": s.target.format.name, "fill": s.fill.value.item(),
+            "estimated_nnz": int(min(s.count, 2**62)), "estimated_bytes": int(min(s.bytes_, 2**62)),
+            "bound_bytes": int(min(s.bound, 2**62)), "cost": s.cost, "detail": _detail(s),
+        }
+        if k < len(self.actual):
+            a = self.actual[k]
+            found |= {"actual_nnz": a.count, "actual_bytes": a.bytes_, "seconds": a.seconds}
+        return found
+
+    def __str__(self) -> str:
+        if self.level == "logical":
+            return logical_text(self.plan)
+        lines = [f"inputs: {', '.join(f'{n} = {t}' for n, t in self.inputs.items()) or 'none'}"]
+        for k, s in enumerate(self.plan.steps):
+            lines += self._lines(k, s)
+        lines.append(f"peak memory: at most {show_bytes(self.predicted_bytes)}, inputs included")
+        if self.plan.rules:
+            fired = "; ".join(f"{n} ({c}x)" for n, c in self.plan.rules.items())
+            lines.append(f"rules: {fired}")
+        if self.actual:
+            spent = "; ".join(f"{n} {1e3 * t:.2f} ms" for n, t in self.plan.passes)
+            lines.append(f"planning: {spent}")
+        return "\n".join(lines)
+
+    def _lines(self, k: int, s: Step) -> list[str]:
+        head = f"{k + 1}. {s.text}"
+        nnz = f"{s.count:,.0f}" if s.count < 1e15 else f"{s.count:.2g}"
+        about = f"   {_kind(s)} -> {s.target.format.name} {s.shape} {s.dtype.name}, fill " \
+            f"{s.fill.value}, about {nnz} entries, {show_bytes(int(s.bytes_))}"
+        lines = [head, about]
+        lines += [f"   {d}" for d in _detail(s)]
+        if k < len(self.actual):
+            a = self.actual[k]
+            lines.append(f"   actual: {a.count:,} entries, {show_bytes(a.bytes_)}, "
+                         f"{1e3 * a.seconds:.3f} ms")
+        if self.level == "code" and s.target.name in self.code:
+            lines += ["   " + line for line in self.code[s.target.name].splitlines()]
+        return lines
+
+    __repr__ = __str__
+
+    def html(self) -> str:
+        """A page with a table of the steps."""
+        rows = []
+        for k, s in enumerate(self.plan.steps):
+            d = self._step(k, s)
+            cells = [k + 1, d["text"], d["kind"], d["format"], d["shape"], d["estimated_nnz"],
+                     d.get("actual_nnz", ""), d["estimated_bytes"], d.get("actual_bytes", ""),
+                     f"{1e3 * float(str(d['seconds'])):.3f}" if "seconds" in d else "",
+                     "; ".join(_detail(s))]
+            rows.append("<tr>" + "".join(f"<td>{html.escape(str(c))}</td>" for c in cells) + "</tr>")
+        heads = ("#", "step", "kind", "format", "shape", "estimated entries", "actual entries",
+                 "estimated bytes", "actual bytes", "ms", "how")
+        head = "".join(f"<th>{h}</th>" for h in heads)
+        return (
+            "<!doctype html><meta charset='utf-8'><title>Tensorel plan</title><style>"
+            "body{font:14px system-ui;margin:2em}table{border-collapse:collapse}"
+            "td,th{border:1px solid #ccc;padding:.3em .6em;text-align:left;vertical-align:top}"
+            "td:nth-child(2){font-family:monospace}</style>"
+            f"<h1>Plan</h1><p>Peak memory: at most {show_bytes(self.predicted_bytes)}</p>"
+            f"<table><tr>{head}</tr>{''.join(rows)}</table>"
+            f"<pre>{html.escape(logical_text(self.plan))}</pre>"
+        )
+
+    _repr_html_ = html
+
+
+def _kind(s: Step) -> str:
+    match s:
+        case KernelStep():
+            return "kernel"
+        case BlasStep():
+            return "blas"
+        case ConvertStep():
+            return "convert"
+        case BulkStep():
+            return s.op
+        case _:
+            return "view"
+
+
+def _detail(s: Step) -> list[str]:
+    if not isinstance(s, KernelStep) or s.nest is None:
+        return []
+    nest = s.nest
+    loops = " > ".join(f"{n}{' (reduced)' if n in nest.reduced else ''}" for n in nest.loops)
+    found = [f"loops: {loops or 'none'}; result: {nest.output.assembly.value}"]
+    if nest.gallop:
+        found.append(f"searched instead of merged: {', '.join(sorted(nest.gallop))}")
+    if nest.counted:
+        found.append("points not stored are counted and combined at once")
+    if s.finish is not None:
+        found.append(f"then stored as {s.finish.name}")
+    return found
