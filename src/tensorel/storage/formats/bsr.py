@@ -20,7 +20,7 @@ from tensorel.storage.formats.compressed import need_matrix
 from tensorel.storage.levels import Arrays, Dense, Level, Position, Walk
 from tensorel.storage.limits import require
 from tensorel.storage.scalars import distinguishable, make_fill
-from tensorel.storage.sorting import sort_coords
+from tensorel.storage.sorting import distinct, sort_coords
 from tensorel.storage.stack import index_dtype, lambda_text, make_pos
 
 #: A block shape is worth its padding when at least this share of the blocks' cells is stored.
@@ -153,7 +153,7 @@ def best_block(coo: Coo) -> tuple[int, int]:
             continue
         lines, columns = i // r, j // c
         span = -(-coo.shape[1] // c)
-        blocks = np.unique((lines - lines[0]) * span + columns).size
+        blocks = distinct((lines - lines[0]) * span + columns).size
         if i.size >= WORTHWHILE * blocks * r * c:
             return r, c
     return 1, 1

@@ -20,7 +20,7 @@ from tensorel.storage.formats.compressed import need_matrix
 from tensorel.storage.levels import Arrays, Dense, Found, Level, Position, Walk, extent_of
 from tensorel.storage.limits import require
 from tensorel.storage.scalars import distinguishable, make_fill
-from tensorel.storage.sorting import sort_coords
+from tensorel.storage.sorting import distinct, sort_coords
 from tensorel.storage.stack import index_dtype, lambda_text
 
 
@@ -85,7 +85,7 @@ class Dia(Format):
     def pack(self, coo: Coo) -> PhysicalArrays:
         (m, n), (i, j) = coo.shape, coo.coords
         offsets = j.astype(np.int64) - i
-        off = np.unique(offsets)
+        off = distinct(offsets)
         values = coo.values
         require(off.size * n * values.dtype.itemsize, f"{off.size} diagonals of {n} columns")
         val = np.full(off.size * n, coo.fill, dtype=values.dtype)
