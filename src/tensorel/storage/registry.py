@@ -3,10 +3,8 @@ the group ``tensorel.formats``, read when a name is not known)."""
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from math import prod
 
 from tensorel.algebra.ops import DType
@@ -92,6 +90,8 @@ def _read_entry_points() -> None:
     if _outside_read:
         return
     _outside_read = True
+    from importlib.metadata import entry_points  # takes longer to import than all formats
+
     for point in entry_points(group="tensorel.formats"):
         _builders.setdefault(point.name.lower(), point.load())
 
@@ -110,6 +110,8 @@ def _mixed(text: str, shape: tuple[int, ...]) -> Format:
 
 
 def _unknown(text: str) -> StorageError:
+    import difflib  # for this error alone
+
     known = names()
     near = difflib.get_close_matches(text.split("(")[0].lower(), known, n=1)
     guess = f"did you mean {near[0]!r}? " if near else ""
