@@ -120,8 +120,14 @@ class Job:
     def scalars(self, ready: Ready | None = None) -> list[object]:
         return [v for _, v in (ready or self.ready).lowered.bindings.scalars]
 
-    def buffers(self) -> dict[str, GrowBuffer]:
-        return {b.name: GrowBuffer(b.dtype) for b in self.ready.lowered.kernel.buffers}
+    def buffers(self, parts: int) -> dict[str, GrowBuffer]:
+        """Growable outputs with room for a share of the estimated result. Room is address
+        space: only what is written becomes memory."""
+        kernel = self.ready.lowered.kernel
+        row = sum(b.dtype.itemsize for b in kernel.buffers)
+        room = min(self.step.count * 1.1, self.control.budget / max(row, 1) / 2) / parts
+        capacity = int(room) + 16
+        return {b.name: GrowBuffer(b.dtype, capacity) for b in kernel.buffers}
 
     def workers(self) -> int:
         return 1 if self.step.cost < SMALL_COST else self.config.workers
@@ -261,18 +267,30 @@ def _run_levels(job: Job) -> Stored:
     ranges = job.ranges(workers) if parallel else job.ranges(1, most=1)
     rows = math.prod(job.extents[n] for n in out.axes[: out.dense])
     counts = np.zeros(rows, np.int64)
-    spaces: list[dict[str, Array] | None] = [None] * max(workers, 1)
-    chunks: list[dict[str, Array]] = [{} for _ in ranges]
+    joined = _appended(job, ranges, workers, lambda: _workspace(job) | {"counts": counts})
+    return _finish(job, _level_arrays(job, joined, counts))
+
+
+def _appended(job: Job, ranges: list[tuple[int, int]], workers: int,
+              own: Callable[[], dict[str, Array]]) -> dict[str, Array]:
+    """Run a kernel with growable outputs; the pieces of all ranges, joined in order."""
     kernel, scalars = job.ready.kernel, job.scalars()
+    declared = job.ready.lowered.kernel.buffers
+    if workers == 1:
+        buffers = job.buffers(1)
+        call = kernel.bind(job.arrays(own()), list(buffers.values()), scalars)
+        job.go([lambda w, lo=lo, hi=hi: call(lo, hi, job.control) for lo, hi in ranges], 1)  # type: ignore[misc]
+        return {name: b.take() for name, b in buffers.items()}
+    spaces: list[dict[str, Array] | None] = [None] * workers
+    chunks: list[dict[str, Array]] = [{} for _ in ranges]
 
     def task(k: int, lo: int, hi: int) -> Callable[[int], int]:
         def run(worker: int) -> int:
             space = spaces[worker]
             if space is None:
-                space = spaces[worker] = _workspace(job)
-            buffers = job.buffers()
-            own = space | {"counts": counts}
-            status = kernel.run(job.arrays(own), list(buffers.values()), scalars, lo, hi,
+                space = spaces[worker] = own()
+            buffers = job.buffers(len(ranges))
+            status = kernel.run(job.arrays(space), list(buffers.values()), scalars, lo, hi,
                                 job.control)
             chunks[k] = {name: b.take() for name, b in buffers.items()}
             return status
@@ -280,10 +298,7 @@ def _run_levels(job: Job) -> Stored:
         return run
 
     job.go([task(k, lo, hi) for k, (lo, hi) in enumerate(ranges)], workers)
-    names = [b.name for b in job.ready.lowered.kernel.buffers]
-    dtypes = {b.name: b.dtype for b in job.ready.lowered.kernel.buffers}
-    joined = {n: join(chunks, n, dtypes[n]) for n in names}
-    return _finish(job, _level_arrays(job, joined, counts))
+    return {b.name: join(chunks, b.name, b.dtype) for b in declared}
 
 
 def _workspace(job: Job) -> dict[str, Array]:
@@ -336,23 +351,7 @@ def _bounds_of(counts: Array, total: int) -> Array:
 def _run_list(job: Job) -> Stored:
     nest, out, step = job.nest, job.out, job.step
     workers = job.workers()
-    ranges = job.ranges(workers)
-    chunks: list[dict[str, Array]] = [{} for _ in ranges]
-    kernel, scalars = job.ready.kernel, job.scalars()
-
-    def task(k: int, lo: int, hi: int) -> Callable[[int], int]:
-        def run(worker: int) -> int:
-            buffers = job.buffers()
-            status = kernel.run(job.arrays({}), list(buffers.values()), scalars, lo, hi,
-                                job.control)
-            chunks[k] = {name: b.take() for name, b in buffers.items()}
-            return status
-
-        return run
-
-    job.go([task(k, lo, hi) for k, (lo, hi) in enumerate(ranges)], workers)
-    dtypes = {b.name: b.dtype for b in job.ready.lowered.kernel.buffers}
-    joined = {n: join(chunks, n, d) for n, d in dtypes.items()}
+    joined = _appended(job, job.ranges(workers), workers, dict)
     order = step.order or tuple(range(len(step.shape)))
     coords = [joined[f"idx{k}"] for k in range(len(out.axes))]
     by_axis = [coords[order.index(a)] for a in range(len(order))]

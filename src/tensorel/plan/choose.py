@@ -570,7 +570,9 @@ class NestSearch:
             return fits and (self.want.is_dense or cells > 0.1 * size)
         if self.support.kind == "true" or not self.names:
             return True
-        return cells > 0.25 * size or (size <= 64 and cells > 0)
+        if not self.reduced:
+            return False  # entry by entry a sparse operand gives a sparse result
+        return cells > (0.25 if len(self.names) < 2 else 0.5) * size
 
     def _dense_order(self) -> tuple[int, ...]:
         if self.want is not None and self.want.is_dense and all(
