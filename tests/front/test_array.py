@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pathlib
+import pickle
 import subprocess
 import sys
 
@@ -57,7 +60,9 @@ def test_from_coo_properties_and_formats() -> None:
     check(tr.from_coo([[1, 1]], [1, 2], (2,), duplicates="sum"), np.array([0, 3]))
     b = tr.tensor(X, format="csr")
     assert b.format == "csr" and b.nnz == np.count_nonzero(X)
-    assert tr.tensor(X, format="coo", fill=1).fill == 1
+    c = tr.tensor(X, format="coo", fill=1)
+    assert c.fill == 1 and tr.tensor(c, format="csr").fill == 1
+    check(tr.tensor(b, format="csr", fill=1), X)
     with pytest.raises(errors.StorageError):
         tr.tensor(X, format="nothing")
 
@@ -79,6 +84,26 @@ def test_scalars() -> None:
             f(tr.asarray(X))
     with pytest.raises(errors.TypeError_):
         len(tr.asarray(1))
+
+
+def test_pickle_and_copy() -> None:
+    a = tr.tensor(X, format="csr")
+    b = pickle.loads(pickle.dumps(a))
+    assert b.format == "csr" and not b.is_lazy
+    check(b, X)
+    check(pickle.loads(pickle.dumps(a + 1)), X + 1)
+    assert copy.copy(a) is a and copy.deepcopy(a) is a
+
+
+def test_lists_of_tensors() -> None:
+    a = tr.asarray([1.0, 2.0])
+    check(tr.asarray([a.sum(), a.max()]), np.array([3.0, 2.0]))
+
+
+def test_files(tmp_path: pathlib.Path) -> None:
+    a = tr.tensor(X, format="csr")
+    tr.write(tmp_path / "a.npz", a + 0)
+    check(tr.read(tmp_path / "a.npz"), X)
 
 
 def test_printing() -> None:
@@ -127,9 +152,7 @@ def test_numpy_protocols_stay_lazy() -> None:
         assert isinstance(found, tr.Tensor) and found.is_lazy
         check(found, wanted)
     assert np.shape(a) == (4, 5) and np.ndim(a) == 2
-    with pytest.raises(errors.UnsupportedError, match="np.fft"):
-        raise errors.UnsupportedError("np.fft")
-    with pytest.raises(errors.UnsupportedError, match=r"np\.linalg|np\.svd|svd"):
+    with pytest.raises(errors.UnsupportedError, match="svd"):
         np.linalg.svd(a)
     with pytest.raises(errors.TypeError_, match="never written"):
         np.exp(a, out=np.empty_like(X))

@@ -123,6 +123,7 @@ def test_order_along_axes() -> None:
     check(top.indices, np.argsort(-x, axis=1, stable=True)[:, :2])
     check(tr.topk(a, 2, largest=False).values, np.sort(x, axis=1)[:, :2])
     check(tr.diff(a, axis=0), np.diff(x, axis=0))
+    check(tr.diff(a, prepend=0, append=x), np.diff(x, prepend=0, append=x))
     check(tr.searchsorted([1, 2, 3], [2, 5]), np.searchsorted([1, 2, 3], [2, 5]))
     with pytest.raises(errors.ShapeError, match="topk: k=9"):
         tr.topk(a, 9)

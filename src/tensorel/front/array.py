@@ -110,7 +110,8 @@ class Tensor(Operators, Reductions, Shaping, Indexing, Sorting, Dispatch):
 
     # -- conversion ---------------------------------------------------------------------------
     def to_numpy(self) -> npt.NDArray[Any]:
-        """The dense NumPy array, up to the memory limit."""
+        """The dense NumPy array, up to the memory limit. It may share memory with the tensor:
+        copy it before writing to it."""
         return to_numpy(self)
 
     def to_scipy(self, format: str | None = None) -> Any:
@@ -213,6 +214,16 @@ class Tensor(Operators, Reductions, Shaping, Indexing, Sorting, Dispatch):
         """Complex conjugates."""
         return self if self.dtype.kind != "c" else elementwise.unary(ops.conjugate, self)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copies and pickles hold data, not programs: a lazy tensor is computed.
+        return (from_stored, (stored_of(self),))
+
+    def __copy__(self) -> Tensor:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Tensor:
+        return self
+
     # -- printing -----------------------------------------------------------------------------
     def __repr__(self) -> str:
         about = f"shape={self.shape}, dtype={self.dtype.name}"
@@ -221,7 +232,9 @@ class Tensor(Operators, Reductions, Shaping, Indexing, Sorting, Dispatch):
             return f"Tensor({about}, lazy)"
         about += f", format={stored.format.name!r}, fill={stored.fill}"
         if stored.format.is_dense:
-            return f"Tensor({about})"
+            values = storage.to_dense(stored).reshape(-1)[:SHOWN_ENTRIES].tolist()
+            more = ", ..." if self.size > SHOWN_ENTRIES else ""
+            return f"Tensor({about}, [{', '.join(map(str, values))}{more}])"
         coo = storage.to_coo(stored)
         shown = ", ".join(
             f"{tuple(int(c[k]) for c in coo.coords)}: {coo.values[k]}"

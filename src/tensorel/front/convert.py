@@ -40,7 +40,8 @@ def is_pydata(x: object) -> bool:
     return _package(x) == "sparse" and hasattr(x, "fill_value")
 
 
-def asarray(x: object, dtype: object = None, *, copy: bool | None = None) -> Tensor:
+def asarray(x: object, dtype: object = None, *, copy: bool | None = None,
+            device: object = None) -> Tensor:
     """A tensor from a NumPy array, scalar, nested list, SciPy or PyData/Sparse array, an object
     with ``__dlpack__`` or a Tensor; zero-copy where the layout allows.
 
@@ -48,6 +49,8 @@ def asarray(x: object, dtype: object = None, *, copy: bool | None = None) -> Ten
     >>> tr.asarray([[1, 0], [0, 2]]).shape
     (2, 2)
     """
+    if device is not None:
+        to_device_check(device)
     if isinstance(x, Base):
         t: Tensor = x  # type: ignore[assignment]
     else:
@@ -65,7 +68,7 @@ def asarray(x: object, dtype: object = None, *, copy: bool | None = None) -> Ten
 
 def _stored_from(x: object, copy: bool | None) -> Stored:
     if isinstance(x, np.ndarray):
-        return dense(np.array(x) if copy else x)
+        return storage.from_dense(np.array(x) if copy else x, 0)
     if is_scipy(x):
         return scipy_.from_scipy(x.copy() if copy else x)  # type: ignore[attr-defined]
     if is_pydata(x):
@@ -74,10 +77,11 @@ def _stored_from(x: object, copy: bool | None) -> Stored:
         return dlpack.from_dlpack(x)
     if isinstance(x, Stored):
         return x
-    return dense(_listed(x))
+    return storage.from_dense(_listed(x), 0)
 
 
 def _listed(x: object) -> npt.NDArray[Any]:
+    """The array of nested lists; tensors among them are computed."""
     try:
         return np.asarray(x)
     except ValueError as error:
@@ -87,35 +91,29 @@ def _listed(x: object) -> npt.NDArray[Any]:
         ) from error
 
 
-def dense(array: npt.NDArray[Any]) -> Stored:
-    """The stored tensor of an array, its own memory where it is native and contiguous."""
-    dtype = ops.check_dtype(array.dtype)
-    if array.dtype != dtype or not array.dtype.isnative:
-        array = array.astype(dtype)
-    return storage.from_dense(np.asarray(array), 0)
-
-
 def source(array: npt.NDArray[Any]) -> ir.Source:
     """A small dense operand, such as an index array, as a node."""
-    stored = dense(np.ascontiguousarray(array))
+    stored = storage.from_dense(np.ascontiguousarray(array), 0)
     return ir.Source(stored, stored.shape, stored.dtype, stored.fill_const)
 
 
-def tensor(x: object, format: FormatLike | None = None, fill: object = 0,
+def tensor(x: object, format: FormatLike | None = None, fill: object = None,
            dtype: object = None) -> Tensor:
-    """A stored tensor in a format, with the value that entries not stored have.
+    """A stored tensor in a format; ``fill`` is the value that entries not stored have (None:
+    that of ``x``, 0 for arrays).
 
     >>> import tensorel as tr
     >>> tr.tensor([[1, 0], [0, 2]], format="csr").format
     'csr'
     """
-    if not isinstance(x, Base) and fill != 0 and not is_scipy(x) and not is_pydata(x):
-        array = _listed(x)
-        given = ops.check_dtype(array.dtype if dtype is None else dtype)
-        stored = storage.from_dense(array.astype(given, copy=False), fill)
-    else:
-        stored = stored_of(asarray(x, dtype))
+    stored = stored_of(asarray(x, dtype))
+    if fill is not None and not _same(stored.fill, fill):
+        stored = storage.from_dense(storage.to_dense(stored), fill)
     return from_stored(stored if format is None else storage.to_format(stored, format))
+
+
+def _same(a: object, b: object) -> bool:
+    return bool(a == b) or bool(a != a and b != b)
 
 
 def from_coo(coords: object, values: object, shape: Sequence[int],

@@ -196,13 +196,7 @@ def contract(
     dtype: object = None,
 ) -> Tensor:
     """The one Lambda of an einsum: ``reduce(add, rest, mul(...))``."""
-    shapes = [t.node.shape for t in tensors]
-    inputs, output = _expand(spec, shapes)
-    sizes = _extents(spec, inputs, shapes)
-    shape = tuple([sizes[label] for label in output])
-    rest = [label for label in sizes if label not in output]
-    at: dict[str, ir.Expr] = dict(zip(output, indices(len(output))))
-    at.update(zip(rest, summed(len(rest))))
+    axes, over, places = _layout(spec, tuple([t.node.shape for t in tensors]))
     if dtype is None:
         first = tensors[0].dtype
         into = first if len(tensors) == 1 else np.result_type(*[t.dtype for t in tensors])
@@ -212,17 +206,33 @@ def contract(
         add = ops.logical_or if add is ops.add else add
         mul = ops.logical_and if mul is ops.multiply else mul
     body: ir.Expr | None = None
-    for t, labels in zip(tensors, inputs):
-        own = t.node.shape
-        where = tuple([
-            ZERO if n == 1 and sizes[label] != 1 else at[label] for label, n in zip(labels, own)
-        ])
-        entry = convert(ir.Read(t.node, where), into)
+    for t, at in zip(tensors, places):
+        entry = convert(ir.Read(t.node, at), into)
         body = entry if body is None else call(mul, body, entry)
     assert body is not None
-    if rest:
-        body = ir.Reduce(add, reduce_axes([sizes[label] for label in rest]), body)
-    return wrap(ir.Lambda(axes_of(shape), body))
+    if over:
+        body = ir.Reduce(add, over, body)
+    return wrap(ir.Lambda(axes, body))
+
+
+Axes = tuple[ir.Axis, ...]
+
+
+@lru_cache(maxsize=512)
+def _layout(spec: Spec, shapes: tuple[tuple[int, ...], ...]) -> tuple[
+        Axes, Axes, tuple[tuple[ir.Expr, ...], ...]]:
+    """The axes of the result, the reduced ones, and where each operand is read."""
+    inputs, output = _expand(spec, shapes)
+    sizes = _extents(spec, inputs, shapes)
+    rest = [label for label in sizes if label not in output]
+    at: dict[str, ir.Expr] = dict(zip(output, indices(len(output))))
+    at.update(zip(rest, summed(len(rest))))
+    places = tuple(
+        tuple(ZERO if n == 1 and sizes[label] != 1 else at[label] for label, n in zip(labels, own))
+        for labels, own in zip(inputs, shapes)
+    )
+    axes = axes_of([sizes[label] for label in output])
+    return axes, reduce_axes([sizes[label] for label in rest]), places
 
 
 # -- operators by whatever name users have for them ----------------------------------------------

@@ -360,9 +360,15 @@ def meshgrid(*xs: object, indexing: str = "xy") -> list[Tensor]:
     ]
 
 
-def diff(x: object, n: int = 1, axis: int = -1) -> Tensor:
+def diff(x: object, n: int = 1, axis: int = -1, prepend: object = None,
+         append: object = None) -> Tensor:
     """Differences of neighbours along an axis, n times."""
     t = asarray(x)
+    parts = [p if p is t else asarray(p) for p in (prepend, t, append) if p is not None]
+    if len(parts) > 1:
+        k = one_axis(axis, t.ndim, "diff")
+        edge = t.shape[:k] + (1,) + t.shape[k + 1:]
+        t = concat([broadcast_to(p, edge) if p.ndim == 0 else p for p in parts], axis=k)
     k = one_axis(axis, t.ndim, "diff")
     before = (slice(None),) * k
     for _ in range(whole(n, "diff: n")):

@@ -34,9 +34,19 @@ def is_weak(x: object) -> bool:
     return type(x) in _WEAK
 
 
+_weak_dtypes: dict[tuple[ops.DType, type], ops.DType] = {}
+
+
+def _weak_dtype(dtype: ops.DType, kind: type) -> ops.DType:
+    found = _weak_dtypes.get((dtype, kind))
+    if found is None:
+        found = _weak_dtypes[dtype, kind] = np.result_type(dtype, kind())
+    return found
+
+
 def weak(value: Any, dtype: ops.DType, op: ops.Operator) -> ir.Const:
     """A Python scalar beside entries of ``dtype`` (NEP 50: it takes their dtype if it can)."""
-    into: ops.DType = np.result_type(dtype, value)
+    into = _weak_dtype(dtype, type(value))
     if type(value) is int and into.kind in "iu":
         info = np.iinfo(into)  # type: ignore[type-var]
         if not info.min <= value <= info.max:
