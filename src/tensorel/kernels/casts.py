@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast as typed
 
-from tensorel.kernels.assembly import PARTS, TYPES, Assembler, Value, literal_float, literal_int
+from tensorel.kernels.instructions import PARTS, TYPES, Assembler, Value, literal_float, literal_int
 
 _FLOAT_WIDTH = {"f4": 4, "f8": 8}
 

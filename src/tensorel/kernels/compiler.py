@@ -10,6 +10,7 @@ from typing import Any
 
 from tensorel.errors import EngineError
 from tensorel.kernels import objects
+from tensorel.kernels.objects import LoadedObject
 from tensorel.kernels.symbols import address
 
 ENTRY = "kernel"
@@ -23,8 +24,9 @@ os.register_at_fork(
 
 @cache
 def _llvm() -> ModuleType:
-    import llvmlite.binding as llvm
+    from llvmlite import binding
 
+    llvm: ModuleType = binding
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm
@@ -85,7 +87,7 @@ def assembly(text: str) -> str:
         return listing
 
 
-def load_object(code: bytes) -> objects.LoadedObject:
+def load_object(code: bytes) -> LoadedObject:
     """Object code in executable memory."""
     if objects.is_supported():
         try:
@@ -95,7 +97,7 @@ def load_object(code: bytes) -> objects.LoadedObject:
     return load_with_llvm(code)
 
 
-def load_with_llvm(code: bytes) -> objects.LoadedObject:
+def load_with_llvm(code: bytes) -> LoadedObject:
     """Object code in executable memory, by LLVM's own loader."""
     with _lock:
         llvm = _llvm()
@@ -105,7 +107,7 @@ def load_with_llvm(code: bytes) -> objects.LoadedObject:
             llvm.add_symbol(name, address(name))
         engine.add_object_file(file)
         engine.finalize_object()
-        return objects.LoadedObject(engine.get_function_address(ENTRY), engine)
+        return LoadedObject(engine.get_function_address(ENTRY), engine)
 
 
 def _undefined(code: bytes) -> tuple[str, ...]:

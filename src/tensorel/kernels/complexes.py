@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from tensorel.kernels.assembly import PARTS, TYPES, Assembler, Value, literal_float
+from tensorel.kernels.instructions import PARTS, TYPES, Assembler, Value, literal_float
 from tensorel.kernels.casts import cast
 from tensorel.kernels.floats import is_inf, is_nan
 from tensorel.kernels.table import lowers
@@ -311,8 +311,7 @@ base:
   br i1 %a.zero, label %zero, label %size
 zero:
   %positive = fcmp ogt double %br, 0.0
-  %fine = and i1 %positive, %real
-  br i1 %fine, label %nothing, label %unknown
+  br i1 %positive, label %nothing, label %unknown
 nothing:
   ret {double, double} zeroinitializer
 unknown:

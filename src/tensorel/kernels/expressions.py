@@ -14,7 +14,7 @@ from typing import cast as typed
 from tensorel.algebra import ops
 from tensorel.errors import EngineError
 from tensorel.ir.nodes import BOOL, Call, Const, DType, Expr, Local, Read, Source, const
-from tensorel.kernels.assembly import PARTS, TYPES, Assembler, Value, code_of, literal
+from tensorel.kernels.instructions import PARTS, TYPES, Assembler, Value, code_of, literal
 from tensorel.kernels.casts import cast, truth
 from tensorel.kernels.scalars import COSTLY, lower
 
@@ -120,14 +120,19 @@ class Expressions:
         elif isinstance(value, Call) and value.op in _ACCUMULATING:
             self._mark_chain(value, value.op, target)
 
-    def _mark_chain(self, node: Call, op: ops.Operator, target: Expr) -> bool:
-        found = any(
-            a is target or (isinstance(a, Call) and a.op is op and self._mark_chain(a, op, target))
-            for a in node.args
-        )
-        if found:
-            self.chain.add(node)
-        return found
+    def _mark_chain(self, root: Call, op: ops.Operator, target: Expr) -> None:
+        parents: dict[Call, Call | None] = {root: None}
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            step: Call | None = node if target in node.args else None
+            while step is not None:
+                self.chain.add(step)
+                step = parents[step]
+            for a in node.args:
+                if isinstance(a, Call) and a.op is op and a not in parents:
+                    parents[a] = node
+                    stack.append(a)
 
     # -- expressions ---------------------------------------------------------------------------
     def find(self, node: Expr) -> Value | None:

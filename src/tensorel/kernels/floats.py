@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorel.kernels.assembly import TYPES, Assembler, Value, literal_float
+from tensorel.kernels.instructions import TYPES, Assembler, Value, literal_float
 from tensorel.kernels.table import lowers
 
 _ZERO, _ONE, _INF = literal_float(0.0), literal_float(1.0), literal_float(float("inf"))

@@ -16,8 +16,9 @@ Locals live in allocas of the entry block, which LLVM turns into registers.
 
 from __future__ import annotations
 
-from tensorel.ir.nodes import Expr, Local, Read, postorder
-from tensorel.kernels.assembly import PARTS, TYPES, Assembler, Value, code_of
+from tensorel.ir.nodes import Expr, Local, Read
+from tensorel.kernels.instructions import PARTS, TYPES, Assembler, Value, code_of
+from tensorel.kernels.analysis import assigned, is_indirect, statements
 from tensorel.kernels.casts import cast
 from tensorel.kernels.expressions import Expressions
 from tensorel.kernels.loops import (
@@ -385,61 +386,3 @@ class _Emitter:
 
 #: Fields of a buffer's state that a kernel holds in registers, and their types.
 _STATE = (("data", "ptr", "null"), ("length", "i64", "0"), ("capacity", "i64", "0"))
-
-
-def statements(body: tuple[Stmt, ...]) -> list[Stmt]:
-    """All statements below, in order."""
-    found: list[Stmt] = []
-    stack: list[Stmt] = list(reversed(body))
-    while stack:
-        stmt = stack.pop()
-        found.append(stmt)
-        match stmt:
-            case For() | While():
-                stack.extend(reversed(stmt.body))
-            case If():
-                stack.extend(reversed(stmt.then + stmt.otherwise))
-    return found
-
-
-def assigned(body: tuple[Stmt, ...]) -> list[Local]:
-    """The locals that statements set, in order."""
-    return [s.target for s in statements(body) if isinstance(s, Assign | For | Length)]
-
-
-def is_indirect(body: tuple[Stmt, ...]) -> bool:
-    """Whether an innermost loop addresses memory by what it reads from memory.
-
-    Measured on sparse matrix times vector: vectors made of such elements do not pay, two
-    interleaved scalar sums do.
-    """
-    found: set[Expr] = set()  # locals that hold what was read in this iteration
-    for stmt in statements(body):
-        match stmt:
-            case For() | While():
-                return False
-            case Assign():
-                exprs: tuple[Expr, ...] = (stmt.value,)
-                if _reads(stmt.value, found):
-                    found.add(stmt.target)
-            case Store():
-                exprs = (stmt.value,)
-                if _reads(stmt.position, found):
-                    return True
-            case Append() | AppendReserved():
-                exprs = (stmt.value,)
-            case If():
-                exprs = (stmt.condition,)
-            case _:
-                continue
-        reads = (e for e in postorder(*exprs) if isinstance(e, Read))
-        if any(_reads(position, found) for read in reads for position in read.indices):
-            return True
-    return False
-
-
-def _reads(expr: Expr, found: set[Expr]) -> bool:
-    return any(isinstance(e, Read) or e in found for e in postorder(expr))
-
-
-__all__ = ["assigned", "emit", "statements"]

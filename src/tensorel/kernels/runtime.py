@@ -7,7 +7,7 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -16,17 +16,22 @@ from tensorel.ir.nodes import DType
 from tensorel.kernels import cache, compiler
 from tensorel.kernels.llvm import emit
 from tensorel.kernels.loops import Kernel, Status
+from tensorel.kernels.objects import LoadedObject
 from tensorel.kernels.pool import run_ranges
 from tensorel.kernels.symbols import libc
 
 Array = np.ndarray[Any, np.dtype[Any]]
+K = TypeVar("K")
+V = TypeVar("V")
 _STATUSES = tuple(Status)
 _PROTOTYPE = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong,
     ctypes.c_longlong, ctypes.c_void_p,
 )
-#: Compiled kernels of this process by their text; the oldest leave first.
-_compiled: dict[tuple[str, str], CompiledKernel] = {}
+#: Compiled kernels of this process by their text and the dtypes of their parameters, which the
+#: text shows only in part; the oldest leave first.
+_compiled: dict[tuple[str, ...], CompiledKernel] = {}
+_code: dict[str, LoadedObject] = {}
 _KEPT = 4096
 #: How a scalar of a kind lies in its slots.
 _SLOTS = {"b": "q", "i": "q", "u": "Q", "f": "d", "c": "dd"}
@@ -41,6 +46,17 @@ def _c_function(name: str, result: object, *arguments: object) -> Callable[..., 
 
 _free = _c_function("free", None, ctypes.c_void_p)
 _realloc = _c_function("realloc", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+_madvise = (
+    _c_function("madvise", ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    if sys.platform == "linux" else None
+)
+
+
+def _prefer_huge_pages(pointer: int, size: int) -> None:
+    """Ask for large pages, as NumPy does: most of the cost of fresh memory is page faults."""
+    if _madvise is not None and size >= 2**22:
+        start = (pointer + 4095) & ~4095
+        _madvise(start, pointer + size - start, 14)  # MADV_HUGEPAGE
 
 
 class _Memory:
@@ -74,6 +90,7 @@ class GrowBuffer:
             if not pointer:
                 raise MemoryError(f"no memory for {capacity} values of {dtype.name}")
             self.state[0], self.state[2] = pointer, capacity
+            _prefer_huge_pages(pointer, capacity * dtype.itemsize)
 
     @property
     def length(self) -> int:
@@ -164,7 +181,7 @@ class Call:
 
     def __call__(self, lo: int, hi: int, control: Control) -> Status:
         """Run on the range [lo, hi) in this thread; other Python threads go on meanwhile."""
-        code = self._function(
+        code: int = self._function(
             self._arrays, self._buffers, self._scalars, lo, hi, control.address
         )
         return _STATUSES[code]
@@ -173,10 +190,10 @@ class Call:
 class CompiledKernel:
     """A kernel in machine code."""
 
-    def __init__(self, kernel: Kernel, code: bytes) -> None:
+    def __init__(self, kernel: Kernel, code: LoadedObject) -> None:
         self.name = kernel.name
-        self.code = compiler.load_object(code)
-        self.function = _PROTOTYPE(self.code.address)
+        self.code = code
+        self.function = _PROTOTYPE(code.address)
         self.array_table = struct.Struct("P" * len(kernel.arrays))
         self.buffer_table = struct.Struct("P" * len(kernel.buffers))
         self._array_dtypes = tuple(a.dtype for a in kernel.arrays)
@@ -244,17 +261,25 @@ _lock = threading.Lock()
 def compile(kernel: Kernel, strict: bool = False, disk: bool = True) -> CompiledKernel:
     """Machine code for a kernel: from this process, from the disk cache, or made now."""
     text = emit(kernel, strict)
-    kinds = "".join(s.dtype.kind for s in kernel.scalars)
-    found = _compiled.get((text, kinds))
+    dtypes = [p.dtype.str for group in (kernel.arrays, kernel.buffers, kernel.scalars)
+              for p in group]
+    key = (text, *dtypes)
+    found = _compiled.get(key)
     if found is None:
-        with _lock:
-            while len(_compiled) >= _KEPT:
-                del _compiled[next(iter(_compiled))]
-        found = _compiled.setdefault((text, kinds), CompiledKernel(kernel, _object(text, disk)))
+        code = _code.get(text) or _remember(_code, text, compiler.load_object(_object(text, disk)))
+        found = _remember(_compiled, key, CompiledKernel(kernel, code))
     return found
 
 
+def _remember(table: dict[K, V], key: K, value: V) -> V:
+    with _lock:
+        while len(table) >= _KEPT:
+            del table[next(iter(table))]
+        return table.setdefault(key, value)
+
+
 def _object(text: str, disk: bool) -> bytes:
+    """Object code of a module."""
     if not disk:
         return compiler.compile_object(text)
     name = cache.key(text)

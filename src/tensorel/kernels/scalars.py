@@ -15,7 +15,7 @@ from tensorel.algebra.ops import Operator
 from tensorel.errors import UnsupportedError
 from tensorel.ir.nodes import DType
 from tensorel.kernels import complexes, floats, integers
-from tensorel.kernels.assembly import TYPES, Assembler, Value, code_of
+from tensorel.kernels.instructions import TYPES, Assembler, Value, code_of
 from tensorel.kernels.casts import cast, truth
 from tensorel.kernels.table import TABLE, lowers
 
@@ -27,7 +27,8 @@ def lower(
     into, out = op.resolve(*dtypes)
     if op.name.startswith("cast_"):
         return cast(asm, values[0], code_of(dtypes[0]), code_of(out))
-    codes = [code_of(d) for d in into]
+    # NumPy takes small integers to float16 for some predicates; float32 gives the same answer.
+    codes = [code_of(d).replace("f2", "f4") for d in into]
     args = [cast(asm, v, code_of(d), c) for v, d, c in zip(values, dtypes, codes)]
     if op.name == "where":
         return _where(asm, codes, code_of(out), args)

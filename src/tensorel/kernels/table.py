@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tensorel.kernels.assembly import Value
+from tensorel.kernels.instructions import Value
 
 Lowering = Callable[..., Value]
 TABLE: dict[tuple[str, str], Lowering] = {}
