@@ -52,7 +52,8 @@ def _cast(value: Any, dtype: DType) -> Any:
         return value
     if value.dtype.kind == "c" and dtype.kind not in "cb":
         value = value.real
-    return value.astype(dtype)
+    with np.errstate(all="ignore"):
+        return value.astype(dtype)
 
 
 def repeat(op: Operator, value: Any, count: int) -> Any:

@@ -14,13 +14,13 @@ from tensorel.testing.shrink import shrink
 
 #: Families of operators with their weights.
 BUILDERS: tuple[tuple[float, Builder], ...] = (
-    (10, pointwise.unary), (14, pointwise.arithmetic), (5, pointwise.division),
-    (3, pointwise.power), (5, pointwise.extremes), (5, pointwise.comparison),
-    (4, pointwise.logic), (5, pointwise.where), (3, pointwise.astype), (2, pointwise.mapped),
+    (10, pointwise.unary), (24, pointwise.arithmetic), (5, pointwise.division),
+    (3, pointwise.power), (6, pointwise.extremes), (6, pointwise.comparison),
+    (4, pointwise.logic), (8, pointwise.where), (3, pointwise.astype), (2, pointwise.mapped),
     (14, structural.reduction), (2, structural.trace), (5, structural.transpose),
     (7, structural.basic_index), (3, structural.gather), (1, structural.mask),
     (3, structural.reshape), (6, structural.reframe), (4, structural.join),
-    (7, structural.matmul), (2, structural.outer), (10, structural.einsum),
+    (12, structural.matmul), (2, structural.outer), (16, structural.einsum),
     (3, structural.ordered), (2, structural.running),
 )
 

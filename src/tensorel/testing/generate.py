@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,7 @@ class Pool:
     def __init__(self, rng: Rng, values: Sequence[Value]) -> None:
         self.rng = rng
         self.values = list(values)
+        self.used: set[str] = set()
 
     def one(self, *choices: Any) -> Any:
         return choices[int(self.rng.integers(len(choices)))]
@@ -86,14 +87,25 @@ class Pool:
         return int(self.rng.integers(low, high + 1))
 
     def value(self) -> Value:
-        """A value, newer ones more often."""
-        weights = np.arange(1, len(self.values) + 1, dtype=float) ** 1.5
-        return self.values[int(self.rng.choice(len(self.values), p=weights / weights.sum()))]
+        """A value, mostly the newest."""
+        return self._pick(self.values)
 
     def some(self, good: Callable[[Value], bool]) -> Value | None:
         """A value with a property, or None."""
         found = [v for v in self.values if good(v)]
+        return self._pick(found) if found else None
+
+    def other(self, good: Callable[[Value], bool]) -> Value | None:
+        """A value with a property to go with the first operand: one not used yet, if possible."""
+        found = [v for v in self.values if good(v)]
+        fresh = [v for v in found if v.name not in self.used]
+        found = fresh if fresh and self.chance(0.7) else found
         return found[int(self.rng.integers(len(found)))] if found else None
+
+    def _pick(self, values: Sequence[Value]) -> Value:
+        if self.chance(0.65):
+            return values[-1]
+        return values[int(self.rng.integers(len(values)))]
 
     def axis(self, v: Value) -> int:
         return self.whole(-v.ndim, v.ndim - 1)
@@ -107,7 +119,7 @@ class Pool:
             except ValueError:
                 return False
 
-        return self.some(fits)
+        return self.other(fits)
 
 
 def is_exact(array: Array) -> bool:
@@ -120,20 +132,19 @@ def is_exact(array: Array) -> bool:
 
 
 # -- leaves ----------------------------------------------------------------------------------
+_DENSITY_SHARES = (0.05, 0.15, 0.25, 0.25, 0.15, 0.15)
 _USUAL = ("float64", "float64", "float64", "float32", "int64", "int32", "bool", "complex128")
 
 
-def random_leaf(rng: Rng, name: str) -> Leaf:
-    """A small tensor of any rank, dtype, density, fill and format."""
+def random_leaf(rng: Rng, name: str, dims: Sequence[int] = DIMS) -> Leaf:
+    """A small tensor of any rank, dtype, density, fill and format; extents are mostly ``dims``."""
     rank = int(rng.choice(5, p=[0.06, 0.24, 0.4, 0.2, 0.1]))
-    usual = [2, 3, 5] if rng.random() < 0.85 else list(DIMS)
+    usual = dims if rng.random() < 0.9 else DIMS
     shape = tuple(int(rng.choice(usual)) for _ in range(rank))
-    if rank == 2 and rng.random() < 0.5:
-        shape = (shape[0],) * 2
     dtype = np.dtype(rng.choice(_USUAL)) if rng.random() < 0.5 else DTYPES[rng.integers(13)]
     fill = 0 if rng.random() < 0.8 else _random_fill(rng, dtype)
     array = np.full(shape, fill, dtype)
-    density = float(rng.choice([0.0, 0.1, 0.3, 0.3, 0.7, 1.0]))
+    density = float(rng.choice([0.0, 0.1, 0.3, 0.5, 0.8, 1.0], p=_DENSITY_SHARES))
     mask = rng.random(shape) < density
     array[mask] = random_values(rng, dtype, int(mask.sum()))
     format, array = _random_format(rng, array, fill)
@@ -211,16 +222,18 @@ def random_program(
     rng: Rng, builders: Sequence[tuple[float, Builder]], *, tensors: int = 5, operators: int = 8
 ) -> Program:
     """A program of at most so many tensors and operators."""
-    count = int(rng.integers(1, tensors + 1))
-    leaves = [random_leaf(rng, "ABCDEFGH"[k]) for k in range(count)]
+    count = min(int(rng.choice([1, 2, 3, 4, 5], p=[0.15, 0.25, 0.25, 0.2, 0.15])), tensors)
+    distinct = int(rng.integers(1, 3))
+    dims = [int(d) for d in rng.choice(DIMS, distinct, p=[0.02, 0.08, 0.3, 0.3, 0.3])]
+    leaves = [random_leaf(rng, "ABCDEFGH"[k], dims) for k in range(count)]
     pool = Pool(rng, [Value(leaf.name, leaf.array, is_exact(leaf.array)) for leaf in leaves])
     steps: list[Step] = []
     weights = np.array([w for w, _ in builders], dtype=float)
     weights /= weights.sum()
-    wanted = int(rng.integers(1, operators + 1))
+    wanted = min(1 + int(rng.integers(1, operators + 1)), operators)
     names = (f"t{n}" for n in itertools.count(1))
     with watched():
-        for _ in range(wanted * 6):
+        for _ in range(wanted * 8):
             if len(steps) == wanted:
                 break
             step = _random_step(pool, builders[int(rng.choice(len(builders), p=weights))][1], names)
@@ -241,25 +254,29 @@ def _random_step(pool: Pool, builder: Builder, names: Any) -> Step | None:
     if array.size > LARGEST or array.ndim > 6 or array.dtype not in DTYPES:
         return None
     finite = bool(np.isfinite(array).all())
-    if not finite and not pool.chance(0.02):
+    if not finite and not pool.chance(0.15):
         return None
     step = Step(next(names), step.template, step.args)
     exact = draft.exact and all(a.exact for a in draft.args) and finite and is_exact(array)
     pool.values.append(Value(step.name, array, exact))
+    pool.used.update(step.args)
     return step
 
 
 def _finished(rng: Rng, program: Program, pool: Pool) -> Program:
+    """The largest part of the program that gives one result, with settings."""
+    cuts = [program.cut(k) for k in range(1, len(program.steps) + 1)]
+    largest = max(cuts, key=lambda p: len(p.steps), default=program.pruned())
     settings: dict[str, object] = {}
     if rng.random() < 0.25:
         settings["optimize"] = False
     if rng.random() < 0.25:
         settings["threads"] = int(rng.integers(1, 4))
-    result = pool.values[-1].array
     format = None
-    if rng.random() < 0.4 and program.steps:
-        format = _result_format(rng, result)
-    return Program(program.leaves, program.steps, settings, format).pruned()
+    if rng.random() < 0.4 and largest.steps:
+        result = next(v for v in pool.values if v.name == largest.root)
+        format = _result_format(rng, result.array)
+    return replace(largest, settings=settings, format=format)
 
 
 def _result_format(rng: Rng, result: Array) -> str | None:

@@ -81,6 +81,10 @@ class Program:
         lines += [f"result = {self.root}.compute(format={self.format!r}{options})"]
         return "\n".join([*lines, "print(result.to_numpy())"])
 
+    def cut(self, count: int) -> Program:
+        """The program whose result is that of step ``count``."""
+        return replace(self, steps=self.steps[:count]).pruned()
+
     def pruned(self) -> Program:
         """Without what the result does not need."""
         needed = {self.root}

@@ -37,7 +37,7 @@ def _runs(program: Program) -> bool:
 def _smaller(program: Program) -> Iterator[Program]:
     """Candidates, the most drastic ones first."""
     for k in range(1, len(program.steps)):
-        yield replace(program, steps=program.steps[:k]).pruned()
+        yield program.cut(k)
     for k, step in enumerate(program.steps):
         for arg in step.args:
             yield _without(program, k, arg)

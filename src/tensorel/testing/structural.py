@@ -148,14 +148,14 @@ def join(pool: Pool) -> Draft | None:
     if a is None:
         return None
     if pool.chance(0.4):
-        b = pool.some(lambda v: v.shape == a.shape) or a
+        b = pool.other(lambda v: v.shape == a.shape) or a
         return Draft(f"xp.stack([{{0}}, {{1}}], axis={pool.whole(0, a.ndim)})", (a, b))
     k = pool.whole(0, a.ndim - 1)
 
     def fits(v: Value) -> bool:
         return v.ndim == a.ndim and v.shape[:k] + v.shape[k + 1 :] == a.shape[:k] + a.shape[k + 1 :]
 
-    b = pool.some(fits) or a
+    b = pool.other(fits) or a
     return Draft(f"xp.concat([{{0}}, {{1}}], axis={k})", (a, b))
 
 
@@ -173,17 +173,18 @@ def matmul(pool: Pool) -> Draft | None:
         return v.ndim == 2 and v.shape[-1] == inner
 
     if pool.chance(0.3):
-        b = pool.some(flipped)
+        b = pool.other(flipped)
         return None if b is None else Draft("{0} @ {1}.T", (a, b))
-    b = pool.some(fits)
+    b = pool.other(fits)
     if b is None:
         return None
     return Draft(pool.one("{0} @ {1}", "xp.matmul({0}, {1})", "xp.tensordot({0}, {1}, 1)"), (a, b))
 
 
 def outer(pool: Pool) -> Draft | None:
-    a, b = pool.value(), pool.value()
-    if a.array.size * b.array.size > LARGEST:
+    a = pool.value()
+    b = pool.other(lambda v: v.ndim == a.ndim)
+    if b is None or a.array.size * b.array.size > LARGEST:
         return None
     name = pool.one("outer", "kron") if a.ndim == b.ndim == 1 else "kron"
     if name == "kron" and (a.ndim != b.ndim or a.ndim == 0 or a.ndim > 2):
@@ -195,8 +196,10 @@ _SEMIRINGS = [("min", "add"), ("max", "add"), ("max", "multiply"), ("min", "maxi
 
 
 def einsum(pool: Pool) -> Draft | None:
-    operands = [pool.value() for _ in range(pool.one(1, 2, 2, 2, 3, 3))]
-    if any(v.ndim > 4 for v in operands):
+    operands = [pool.value()]
+    for _ in range(pool.one(0, 1, 1, 1, 2, 2)):
+        operands.append(pool.other(lambda v: v.ndim <= 4) or operands[0])
+    if operands[0].ndim > 4:
         return None
     extents: dict[str, int] = {}
     terms: list[str] = []
