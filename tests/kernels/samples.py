@@ -22,7 +22,7 @@ from tensorel.kernels.loops import (
 
 F8, I4 = np.dtype("float64"), np.dtype("int32")
 LO, HI = Local("lo", INT64), Local("hi", INT64)
-I, J, P, Q, N = (Local(name, INT64) for name in "ijpqn")
+I_, J, P, Q, N = (Local(name, INT64) for name in "ijpqn")
 TOTAL, V = Local("total", F8), Local("v", F8)
 ZERO = const(0, INT64)
 
@@ -41,11 +41,11 @@ def spmv() -> Kernel:
         array("ptr", I4), array("crd", I4), array("val", F8), array("x", F8), array("y", F8))
     term = mul(Read(val, (P,)), Read(x, (element(crd, P),)))
     return Kernel("spmv", (ptr, crd, val, x, y), frozenset({"y"}), (), (), LO, HI, (
-        For(I, LO, HI, (
+        For(I_, LO, HI, (
             Assign(TOTAL, const(0.0)),
-            For(P, element(ptr, I), element(ptr, plus(I, 1)),
+            For(P, element(ptr, I_), element(ptr, plus(I_, 1)),
                 (Assign(TOTAL, add(TOTAL, term)),)),
-            Store(y, I, TOTAL),
+            Store(y, I_, TOTAL),
         ), checked=True),
     ))
 
@@ -54,11 +54,11 @@ def spmm() -> Kernel:
     """Y += A @ X, A in CSR, n dense columns."""
     ptr, crd, val, x, y = (
         array("ptr", I4), array("crd", I4), array("val", F8), array("x", F8), array("y", F8))
-    at = plus(times(I, N), J)
+    at = plus(times(I_, N), J)
     term = mul(V, Read(x, (plus(times(Q, N), J),)))
     return Kernel("spmm", (ptr, crd, val, x, y), frozenset({"y"}), (), (N,), LO, HI, (
-        For(I, LO, HI, (
-            For(P, element(ptr, I), element(ptr, plus(I, 1)), (
+        For(I_, LO, HI, (
+            For(P, element(ptr, I_), element(ptr, plus(I_, 1)), (
                 Assign(V, Read(val, (P,))),
                 Assign(Q, element(crd, P)),
                 For(J, ZERO, N, (Store(y, at, add(Read(y, (at,)), term)),)),
@@ -70,13 +70,13 @@ def spmm() -> Kernel:
 def row_dots() -> Kernel:
     """y[i] = sum_j x[i, j] * w[i, j], dense."""
     x, w, y = array("x", F8), array("w", F8), array("y", F8)
-    at = plus(times(I, N), J)
+    at = plus(times(I_, N), J)
     return Kernel("row_dots", (x, w, y), frozenset({"y"}), (), (N,), LO, HI, (
-        For(I, LO, HI, (
+        For(I_, LO, HI, (
             Assign(TOTAL, const(0.0)),
             For(J, ZERO, N, (
                 Assign(TOTAL, add(TOTAL, mul(Read(x, (at,)), Read(w, (at,))))),)),
-            Store(y, I, TOTAL),
+            Store(y, I_, TOTAL),
         ), checked=True),
     ))
 
@@ -86,7 +86,7 @@ def total(checked: bool = True) -> Kernel:
     x, out = array("x", F8), array("out", F8)
     return Kernel("total", (x, out), frozenset({"out"}), (), (), LO, HI, (
         Assign(TOTAL, const(0.0)),
-        For(I, LO, HI, (Assign(TOTAL, add(TOTAL, Read(x, (I,)))),), checked=checked),
+        For(I_, LO, HI, (Assign(TOTAL, add(TOTAL, Read(x, (I_,)))),), checked=checked),
         Store(out, ZERO, TOTAL),
     ))
 
@@ -95,15 +95,15 @@ def keep_positive() -> Kernel:
     """Positions and values of the positive entries of x, and the count of values so far."""
     x, ends = array("x", F8), array("ends", INT64)
     where, values = Buffer("where", I4), Buffer("values", F8)
-    value = Read(x, (I,))
+    value = Read(x, (I_,))
     return Kernel("keep", (x, ends), frozenset({"ends"}), (where, values), (), LO, HI, (
-        For(I, LO, HI, (
+        For(I_, LO, HI, (
             If(compare(ops.greater, value, 0), (  # type: ignore[arg-type]
-                Append(where, Call(ops.cast(I4), (I,))),
+                Append(where, Call(ops.cast(I4), (I_,))),
                 Append(values, value),
             )),
             Length(P, values),
-            Store(ends, I, P),
+            Store(ends, I_, P),
         ), checked=True),
     ))
 
@@ -132,8 +132,8 @@ def endless() -> Kernel:
     """Runs until it is cancelled."""
     out = array("out", INT64)
     return Kernel("endless", (out,), frozenset({"out"}), (), (), LO, HI, (
-        Assign(I, ZERO),
-        While(compare(ops.greater_equal, I, 0),
-              (Assign(I, Call(ops.bitwise_and, (plus(I, 1), const(1023, INT64)))),), checked=True),
-        Store(out, ZERO, I),
+        Assign(I_, ZERO),
+        While(compare(ops.greater_equal, I_, 0),
+              (Assign(I_, Call(ops.bitwise_and, (plus(I_, 1), const(1023, INT64)))),), checked=True),
+        Store(out, ZERO, I_),
     ))

@@ -10,8 +10,8 @@ from samples import (
     F8,
     HI,
     I4,
+    I_,
     LO,
-    I,
     J,
     N,
     P,
@@ -161,21 +161,21 @@ def test_break_and_continue() -> None:
         If(compare(ops.greater, Read(X, (J,)), 90), (Break(),)),
         If(compare(ops.equal, Call(ops.remainder, (J, const(2, INT64))), 0),
            (Comment("even"), Continue()), ()),
-        Store(OUT, I, add(Read(OUT, (I,)), Read(X, (J,)))),
+        Store(OUT, I_, add(Read(OUT, (I_,)), Read(X, (J,)))),
     )
-    kernel = outer((For(I, LO, HI, (For(J, I, N, inner),)),))
+    kernel = outer((For(I_, LO, HI, (For(J, I_, N, inner),)),))
     x = np.random.default_rng(3).integers(0, 100, 50)
     both_ways(kernel, [x, np.zeros(50, "i8")], [50], 0, 50)
 
 
 def test_break_out_of_a_checked_loop() -> None:
     kernel = outer((
-        For(I, LO, HI, (
-            If(compare(ops.equal, I, 40_000), (Break(),), (
-                If(compare(ops.less, I, 3), (Continue(),)),)),
-            Store(OUT, const(0, INT64), I),
+        For(I_, LO, HI, (
+            If(compare(ops.equal, I_, 40_000), (Break(),), (
+                If(compare(ops.less, I_, 3), (Continue(),)),)),
+            Store(OUT, const(0, INT64), I_),
         ), checked=True),
-        Store(OUT, const(1, INT64), I),
+        Store(OUT, const(1, INT64), I_),
     ))
     out = np.zeros(2, "i8")
     compile(kernel, disk=False).run([np.zeros(1, "i8"), out], [], [0], 0, 50_000, Control())
@@ -197,22 +197,22 @@ def test_while_with_continue_and_both_branches_leaving() -> None:
 def test_loop_bounds_are_evaluated_once() -> None:
     kernel = outer((
         Assign(Q, N),
-        For(I, LO, Q, (Assign(Q, const(0, INT64)), Assign(J, I), Assign(I, plus(I, 100)),
-                       Store(OUT, J, I))),
+        For(I_, LO, Q, (Assign(Q, const(0, INT64)), Assign(J, I_), Assign(I_, plus(I_, 100)),
+                       Store(OUT, J, I_))),
     ))
     both_ways(kernel, [np.zeros(1, "i8"), np.zeros(9, "i8")], [9], 0, 0)
 
 
 def test_where_reads_only_the_chosen_branch() -> None:
-    inside = compare(ops.less, I, N)
-    value = Call(ops.where, (inside, Read(X, (I,)), const(-1, INT64)))
-    also = Call(ops.logical_and, (inside, compare(ops.greater, Read(X, (I,)), 5)))
-    either = Call(ops.logical_or, (compare(ops.greater_equal, I, N), also))
-    kernel = outer((For(I, LO, HI, (
-        Store(OUT, I, add(value, Call(ops.cast(INT64), (also,)))),
-        If(either, (Store(OUT, I, add(Read(OUT, (I,)), const(1000, INT64))),)),
-        If(Call(ops.logical_not, (Call(ops.logical_or, (either, compare(ops.equal, I, 2))),)),
-           (Store(OUT, I, const(7, INT64)),)),
+    inside = compare(ops.less, I_, N)
+    value = Call(ops.where, (inside, Read(X, (I_,)), const(-1, INT64)))
+    also = Call(ops.logical_and, (inside, compare(ops.greater, Read(X, (I_,)), 5)))
+    either = Call(ops.logical_or, (compare(ops.greater_equal, I_, N), also))
+    kernel = outer((For(I_, LO, HI, (
+        Store(OUT, I_, add(value, Call(ops.cast(INT64), (also,)))),
+        If(either, (Store(OUT, I_, add(Read(OUT, (I_,)), const(1000, INT64))),)),
+        If(Call(ops.logical_not, (Call(ops.logical_or, (either, compare(ops.equal, I_, 2))),)),
+           (Store(OUT, I_, const(7, INT64)),)),
     )),))
     both_ways(kernel, [np.arange(10), np.zeros(40, "i8")], [10], 0, 40)
 
@@ -221,7 +221,7 @@ def test_reserved_appends() -> None:
     buffer = Buffer("b", INT64)
     kernel = outer((
         Reserve(buffer, times(N, 3)),
-        For(I, LO, HI, (AppendReserved(buffer, times(I, I)),)),
+        For(I_, LO, HI, (AppendReserved(buffer, times(I_, I_)),)),
     ), (buffer,))
     got, = both_ways(kernel, [np.zeros(1, "i8"), np.zeros(1, "i8")], [1000], 0, 3000)
     assert np.array_equal(got, np.arange(3000) ** 2)
@@ -243,9 +243,9 @@ def test_scalars_locals_and_buffers_of_every_dtype(name: str) -> None:
     x, out, buffer = array("x", dtype), array("out", dtype), Buffer("grown", dtype)
     kernel = Kernel("t", (x, out), frozenset({"out"}), (buffer,), (a, N, b), LO, HI, (
         Assign(t, a),
-        For(I, LO, N, (
-            Assign(t, Call(ops.add, (t, Read(x, (I,))))),
-            Store(out, I, Call(ops.multiply, (t, b))),
+        For(I_, LO, N, (
+            Assign(t, Call(ops.add, (t, Read(x, (I_,))))),
+            Store(out, I_, Call(ops.multiply, (t, b))),
             Reserve(buffer, const(1, INT64)),
             AppendReserved(buffer, t),
         )),
@@ -265,15 +265,15 @@ def test_kernels_that_differ_in_signedness_only() -> None:
         dtype = np.dtype(name)
         x, out = array("x", dtype), array("out", dtype)
         kernel = Kernel("t", (x, out), frozenset({"out"}), (), (), LO, HI,
-                        (For(I, LO, HI, (Store(out, I, Read(x, (I,))),)),))
+                        (For(I_, LO, HI, (Store(out, I_, Read(x, (I_,))),)),))
         both_ways(kernel, [np.arange(5, dtype=dtype), np.zeros(5, dtype)], [], 0, 5)
 
 
 def test_deep_expressions() -> None:
-    expr = Read(X, (I,))
+    expr = Read(X, (I_,))
     for k in range(3000):
         expr = add(expr, const(k % 7, INT64))  # type: ignore[assignment]
-    kernel = outer((For(I, LO, HI, (Store(OUT, I, expr),)),))
+    kernel = outer((For(I_, LO, HI, (Store(OUT, I_, expr),)),))
     out = np.zeros(4, "i8")
     compile(kernel, disk=False).run([np.arange(4), out], [], [0], 0, 4, Control())
     assert np.array_equal(out, np.arange(4) + sum(k % 7 for k in range(3000)))

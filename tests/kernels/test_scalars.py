@@ -9,14 +9,14 @@ import pytest
 
 from tensorel.algebra import ops
 from tensorel.errors import TensorelError
-from tensorel.ir.nodes import DTYPES, INT64, Call, Const, DType, Expr, Local, Read, const
+from tensorel.ir.nodes import DTYPES, INT64, Call, DType, Expr, Local, Read, const
 from tensorel.kernels import scalars
 from tensorel.kernels.loops import For, Kernel, Status, Stmt, Store, array
 from tensorel.kernels.runtime import Control, compile
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Case = tuple[Expr, list[Any], list[Array]]  # an expression, the arrays it reads, their values
-LO, HI, I = Local("lo", INT64), Local("hi", INT64), Local("i", INT64)
+LO, HI, I_ = Local("lo", INT64), Local("hi", INT64), Local("i", INT64)
 
 #: Units in the last place by which C's functions may differ from NumPy's own.
 LIBM_ULPS = dict.fromkeys((*scalars._LIBM, "logaddexp", "power"), 8)
@@ -35,8 +35,8 @@ def corners(dtype: DType) -> Array:
     if dtype.kind == "f":
         info_f = np.finfo(dtype)
         some_f = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0]
-        some_f += [np.nan, np.inf, -np.inf, info_f.max, info_f.min, info_f.tiny, info_f.smallest_subnormal]
-        some_f += [1e10, -7.25]
+        some_f += [np.nan, np.inf, -np.inf, 1e10, -7.25]
+        some_f += [info_f.max, info_f.min, info_f.tiny, info_f.smallest_subnormal]
         return np.concatenate([some_f, rng.normal(size=8), rng.normal(size=4) * 100]).astype(dtype)
     parts = np.array([0.0, -0.0, 1.0, -1.0, 2.5, -3.25, np.nan, np.inf, -np.inf])
     grid = (parts[:, None] + 1j * 0).ravel().repeat(len(parts))
@@ -58,7 +58,7 @@ def run_native(cases: list[Case]) -> list[Array]:
     for target, out, (expr, own, arrays) in zip(targets, outs, cases):
         sources += [target, *own]
         data += [out, *arrays]
-        body.append(For(I, LO, const(len(out), INT64), (Store(target, I, expr),)))
+        body.append(For(I_, LO, const(len(out), INT64), (Store(target, I_, expr),)))
     kernel = Kernel("test", tuple(sources), frozenset(str(t.data) for t in targets), (), (), LO,
                     HI, tuple(body))
     assert compile(kernel, strict=True, disk=False).run(
@@ -68,7 +68,7 @@ def run_native(cases: list[Case]) -> list[Array]:
 
 def case(op: ops.Operator, dtypes: tuple[DType, ...], tag: int) -> Case:
     own = [array(f"in{tag}_{k}", d) for k, d in enumerate(dtypes)]
-    return Call(op, tuple(Read(s, (I,)) for s in own)), own, arguments(dtypes)
+    return Call(op, tuple(Read(s, (I_,)) for s in own)), own, arguments(dtypes)
 
 
 def expected(op: ops.Operator, dtypes: tuple[DType, ...], arrays: list[Array]) -> Array:
@@ -183,7 +183,7 @@ def test_division_by_literals(divisor: int) -> None:
     cases = []
     for k, op in enumerate((ops.floor_divide, ops.remainder, ops.power, ops.left_shift)):
         own = array(f"in{k}", INT64)
-        cases.append((Call(op, (Read(own, (I,)), const(divisor, INT64))), [own], [values]))
+        cases.append((Call(op, (Read(own, (I_,)), const(divisor, INT64))), [own], [values]))
     with np.errstate(all="ignore"):
         quotient, rest, power, shifted = run_native(cases)
         assert np.array_equal(quotient, np.floor_divide(values, divisor))
@@ -197,7 +197,7 @@ def test_division_by_literals(divisor: int) -> None:
 def test_power_by_literals(exponent: float) -> None:
     values = corners(np.dtype("float64"))
     own = array("in", values.dtype)
-    got, = run_native([(Call(ops.power, (Read(own, (I,)), const(exponent))), [own], [values])])
+    got, = run_native([(Call(ops.power, (Read(own, (I_,)), const(exponent))), [own], [values])])
     with np.errstate(all="ignore"):
         check(ops.power, got, np.power(values, exponent), [values])
 
@@ -213,12 +213,10 @@ def test_user_operator_is_expanded() -> None:
         check(ops.logaddexp, got, np.logaddexp(arrays[0], 2 * arrays[1]), arrays)
 
 
-def test_conversion_of_literals() -> None:
-    literals = [const(v, d) for d in DTYPES for v in (0, 1, 100, 2.5, -3)
-                if v >= 0 or d.kind not in "ub"]
-    targets = [np.dtype(n) for n in ("bool", "int16", "uint64", "float32", "complex128")]
-    cases: list[Case] = [
-        (Call(ops.cast(d), (c,)), [], []) for c in literals for d in targets]
-    for out, (expr, _, _) in zip(run_native(cases), cases):
-        assert isinstance(expr, Call) and isinstance(expr.args[0], Const)
-        assert out[0] == expr.op.meaning(expr.args[0].value)
+@pytest.mark.parametrize("target", ["bool", "int16", "uint64", "float32", "complex128"])
+def test_conversion_of_literals(target: str) -> None:
+    literals = [const(v, d) for d in DTYPES for v in (2.5, -3) if v >= 0 or d.kind not in "ub"]
+    op = ops.cast(np.dtype(target))
+    cases: list[Case] = [(Call(op, (c,)), [], []) for c in literals]
+    for out, literal in zip(run_native(cases), literals):
+        assert out[0] == op.meaning(literal.value)

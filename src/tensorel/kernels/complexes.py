@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 
-from tensorel.kernels.instructions import PARTS, TYPES, Assembler, Value, literal_float
 from tensorel.kernels.casts import cast
 from tensorel.kernels.floats import is_inf, is_nan
+from tensorel.kernels.instructions import PARTS, TYPES, Assembler, Value, literal_float
 from tensorel.kernels.table import lowers
 
 Pair = tuple[str, str]

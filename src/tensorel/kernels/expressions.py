@@ -14,8 +14,8 @@ from typing import cast as typed
 from tensorel.algebra import ops
 from tensorel.errors import EngineError
 from tensorel.ir.nodes import BOOL, Call, Const, DType, Expr, Local, Read, Source, const
-from tensorel.kernels.instructions import PARTS, TYPES, Assembler, Value, code_of, literal
 from tensorel.kernels.casts import cast, truth
+from tensorel.kernels.instructions import PARTS, TYPES, Assembler, Value, code_of, literal
 from tensorel.kernels.scalars import COSTLY, lower
 
 _RING = (ops.add, ops.subtract, ops.multiply)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tensorel.kernels.instructions import TYPES, Assembler, Value, literal_float, literal_int
 from tensorel.kernels.casts import cast
+from tensorel.kernels.instructions import TYPES, Assembler, Value, literal_float, literal_int
 from tensorel.kernels.table import lowers
 
 

@@ -17,10 +17,10 @@ Locals live in allocas of the entry block, which LLVM turns into registers.
 from __future__ import annotations
 
 from tensorel.ir.nodes import Expr, Local, Read
-from tensorel.kernels.instructions import PARTS, TYPES, Assembler, Value, code_of
 from tensorel.kernels.analysis import assigned, is_indirect, statements
 from tensorel.kernels.casts import cast
 from tensorel.kernels.expressions import Expressions
+from tensorel.kernels.instructions import PARTS, TYPES, Assembler, Value, code_of
 from tensorel.kernels.loops import (
     Append,
     AppendReserved,

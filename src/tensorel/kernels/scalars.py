@@ -15,8 +15,8 @@ from tensorel.algebra.ops import Operator
 from tensorel.errors import UnsupportedError
 from tensorel.ir.nodes import DType
 from tensorel.kernels import complexes, floats, integers
-from tensorel.kernels.instructions import TYPES, Assembler, Value, code_of
 from tensorel.kernels.casts import cast, truth
+from tensorel.kernels.instructions import TYPES, Assembler, Value, code_of
 from tensorel.kernels.table import TABLE, lowers
 
 
