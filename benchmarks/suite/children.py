@@ -56,4 +56,6 @@ def first_calls(name: str, scale: float) -> dict[str, Any]:
 
 def import_seconds(tries: int = 7) -> float:
     """What ``import tensorel`` adds to NumPy's import, best of several processes."""
-    return min(float(_python(["-c", _IMPORT], {})) for _ in range(tries))
+    with tempfile.TemporaryDirectory(prefix="tensorel-bytecode-") as folder:
+        written = {"PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
+        return min(float(_python(["-c", _IMPORT], written)) for _ in range(tries))
