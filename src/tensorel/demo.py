@@ -143,7 +143,7 @@ def _run(job: _Job, data: _Data, a: Any, factors: tuple[Any, ...], peers: Any) -
         print(f"  | {line}")
     result, first, again = _times(lambda: job.ours(a, *factors).compute())
     print(f"result     {_show(result)}")
-    print(f"time       {again * 1e3:.2f} ms (first call, with plan and compiler: {first * 1e3:.0f})")
+    print(f"time       {again * 1e3:.2f} ms (first call, plan and compiler: {first * 1e3:.0f} ms)")
     if peers is None:
         return True
     expected, _, theirs = _times(lambda: job.scipy(*peers, data.u, data.v, data.x))

@@ -50,8 +50,8 @@ def _range(stored: Stored, values: AnyArray, nnz: int) -> tuple[list[Number] | N
         return None, 0
     seen = values if nnz == whole else np.append(values, stored.fill)
     if seen.dtype.kind == "c":
-        seen = np.abs(seen)  # type: ignore[call-overload]
-    bad = np.isnan(seen) if seen.dtype.kind == "f" else np.zeros(seen.size, bool)  # type: ignore[call-overload]
+        seen = np.abs(seen)
+    bad = np.isnan(seen) if seen.dtype.kind == "f" else np.zeros(seen.size, bool)
     nans = int(np.count_nonzero(bad))
     if nans:
         if nnz < whole and bad[-1]:

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
+import numpy.typing as npt
+
 from tensorel.io.code import UINT8, UINT64, Code, X, scalar, whole, word
 from tensorel.io.mtx_native import Line
-from tensorel.io.shortest import shortest
+from tensorel.io.shortest import powers_of_ten, shortest
 from tensorel.ir.nodes import INT64, Local
 from tensorel.kernels.loops import Kernel
 
@@ -20,7 +23,12 @@ COORDINATE, NUMBER = 20, 27
 
 _SPACE, _NEWLINE, _ZERO, _DOT, _MINUS, _E = 32, 10, 48, 46, 45, 101
 _WRITTEN_OUT = 10**17  # integers below are written with all their digits
-_FRACTION = 21  # and so are numbers with at most so many decimals
+_FRACTION = 21  # and so are numbers from 0.0001 on with at most so many decimals
+
+
+def tables() -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """The last two arrays of a call: scaled and plain powers of ten."""
+    return powers_of_ten(), np.array([10**k for k in range(20)], np.uint64)
 
 
 class _Writer:
@@ -31,6 +39,7 @@ class _Writer:
         self.columns = [code.array(f"c{k}", line.width) for k in range(line.rank)]
         self.values, self.report = code.array("val", UINT64), code.array("report", INT64)
         code.array("tens", UINT64)
+        self.units = code.array("units", UINT64)
         self.at = code.let("p", scalar("size"))
         self.entry = code.let("entry", scalar("hi"))
 
@@ -94,10 +103,16 @@ class _Writer:
         with code.unless():
             digits, power = code.let("digits", word(0)), code.let("power", whole(0))
             shortest(code, bits, digits, power)
+            self._strip(digits, power, power < 0)
             with code.loop((power > 0).also(digits < _WRITTEN_OUT // 10)):
                 code.set(digits, digits * 10)
                 code.set(power, power - 1)
-            with code.when((power > 0).otherwise(power < -_FRACTION)):
+            tiny = code.let("tiny", whole(0))
+            with code.when((power < -4).also(power >= -_FRACTION)):
+                small = digits < self.units[whole(-4) - power]
+                code.set(tiny, small.pick(whole(1), 0))
+            extreme = (power > 0).otherwise(power < -_FRACTION)
+            with code.when(extreme.otherwise(tiny.is_(1))):
                 self._scientific(digits, power)
             with code.unless():
                 decimals = code.let("decimals", whole(0) - power)
@@ -116,14 +131,19 @@ class _Writer:
             for byte in reversed(b"nan"):
                 self._put(whole(byte))
 
-    def _scientific(self, digits: X, power: X) -> None:
-        """``d.ddde-300``; zeros that the widening above left at the end go first."""
+    def _strip(self, digits: X, power: X, condition: X) -> None:
+        """Move zeros at the end into the power while ``condition`` holds."""
         code = self.code
         rest = code.let("rest", digits // 10)
-        with code.loop((rest * 10).is_(digits)):
+        with code.loop(condition.also((rest * 10).is_(digits))):
             code.set(digits, rest)
             code.set(power, power + 1)
             code.set(rest, digits // 10)
+
+    def _scientific(self, digits: X, power: X) -> None:
+        """``d.ddde-300``; zeros that the widening above left at the end go first."""
+        code = self.code
+        self._strip(digits, power, power > 0)
         size, bound = code.let("size_", whole(1)), code.let("bound", digits // 10)
         with code.loop(bound.is_not(0)):
             code.set(bound, bound // 10)

@@ -17,6 +17,7 @@ from typing import IO
 import numpy as np
 
 from tensorel.errors import StorageError
+from tensorel.io.assemble import compress
 from tensorel.io.mtx_native import Line
 from tensorel.io.npy import AnyArray, check_memory
 from tensorel.io.text import Entries, Progress, Text, index_width, open_text, read_entries
@@ -25,6 +26,9 @@ from tensorel.ir.nodes import DType
 from tensorel.storage.convert import from_coo, from_dense, to_coo, to_dense, to_format
 from tensorel.storage.coo import IndexArray
 from tensorel.storage.format import Format
+from tensorel.storage.registry import resolve
+from tensorel.storage.scalars import make_fill
+from tensorel.storage.stack import Stack
 from tensorel.storage.stored import Stored
 
 _FIELDS = {
@@ -133,9 +137,22 @@ def read_mtx(
         values = _values(found, header)
         if header.symmetry != "general":
             rows, columns, values = _mirror(text, header, rows, columns, values)
-    return from_coo(
-        (rows, columns), values, header.shape, duplicates="sum", format=format or "csr"
-    )
+    return _stored(rows, columns, values, header.shape, format or "csr")
+
+
+def _stored(
+    rows: IndexArray, columns: IndexArray, values: AnyArray, shape: tuple[int, int],
+    format: str | Format,
+) -> Stored:
+    """The matrix; compressed rows and columns are assembled natively."""
+    made = resolve(format, shape, values.dtype)
+    if made.name in ("csr", "csc") and type(made) is Stack:
+        major, minor = (rows, columns) if made.name == "csr" else (columns, rows)
+        found = compress(major, minor, values, shape[made.order[0]])
+        if found is not None:
+            arrays = {"pos1": found[0], "idx1": found[1], "val": found[2]}
+            return Stored(made, shape, values.dtype, make_fill(0, values.dtype), arrays)
+    return from_coo((rows, columns), values, shape, duplicates="sum", format=made)
 
 
 def _values(found: Entries, header: Header) -> AnyArray:
@@ -147,8 +164,8 @@ def _values(found: Entries, header: Header) -> AnyArray:
 def _reflected(header: Header, values: AnyArray) -> AnyArray:
     """The values on the other side of the diagonal."""
     if header.symmetry == "skew-symmetric":
-        return np.negative(values)  # type: ignore[call-overload,no-any-return]
-    return np.conjugate(values) if header.symmetry == "hermitian" else values  # type: ignore[call-overload,no-any-return]
+        return np.negative(values)
+    return np.conjugate(values) if header.symmetry == "hermitian" else values
 
 
 def _mirror(

@@ -96,7 +96,8 @@ def _fill(stream: IO[bytes], target: memoryview, where: str) -> None:
     while done < len(target):
         piece = stream.read(min(_PIECE, len(target) - done))
         if not piece:
-            raise StorageError(f"{where} is truncated: the data ends {len(target) - done:,} bytes early")
+            missing = len(target) - done
+            raise StorageError(f"{where} is truncated: {missing:,} bytes of data are missing")
         target[done : done + len(piece)] = piece
         done += len(piece)
 
@@ -114,13 +115,14 @@ def read_array(stream: IO[bytes], size: int, where: str, *, texts: bool = False)
     needed = count * dtype.itemsize
     if needed != size - start:
         raise StorageError(
-            f"{where}: the header declares {needed:,} bytes of data, the file holds {size - start:,}",
+            f"{where}: the header declares {needed:,} bytes of data, the file holds "
+            f"{size - start:,}",
             hint="the file is truncated or damaged",
         )
     check_memory(needed, where, "the array")
     flat = np.empty(count, dtype)
     if needed:
-        _fill(stream, memoryview(flat.view(np.uint8)), where)
+        _fill(stream, flat.view(np.uint8).data, where)
     if dtype.kind == "b" and needed:  # bytes other than 0 and 1 are not booleans
         flat = flat.view(np.uint8) != 0
     native = flat if dtype.isnative else flat.astype(dtype.newbyteorder("="))

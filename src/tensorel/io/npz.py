@@ -23,11 +23,11 @@ from typing import IO, cast
 
 import numpy as np
 
-from tensorel.algebra.ops import DType, check_dtype
+from tensorel.algebra.ops import DTYPES, DType, check_dtype
 from tensorel.errors import StorageError, TensorelError
 from tensorel.io.npy import AnyArray, check_memory, read_array
-from tensorel.io.validate import checked
 from tensorel.io.scipy_npz import arrays_for_scipy, from_scipy_arrays
+from tensorel.io.validate import checked
 from tensorel.storage.convert import from_dense
 from tensorel.storage.registry import resolve
 from tensorel.storage.stack import Stack
@@ -105,7 +105,8 @@ def _fill_value(texts: object, dtype: DType, where: str) -> np.generic:
     except (ValueError, OverflowError, TypeError) as error:
         raise bad from error
     with np.errstate(all="ignore"):
-        return np.asarray(parts[0] if len(parts) == 1 else complex(*parts)).astype(dtype)[()]
+        value = np.asarray(parts[0] if len(parts) == 1 else complex(*parts)).astype(dtype)
+        return cast(np.generic, value[()])
 
 
 def _header(raw: AnyArray, where: str) -> dict[str, object]:
@@ -132,6 +133,7 @@ def _from_ours(arrays: Mapping[str, AnyArray], where: str) -> Stored:
         or len(shape) > 64
         or not all(type(n) is int and 0 <= n < 2**63 for n in shape)
         or not isinstance(name, str)
+        or header.get("dtype") not in [d.name for d in DTYPES]
     ):
         raise StorageError(f"{where}: the tensor's header is damaged")
     extents = tuple(shape)

@@ -15,6 +15,7 @@ from tensorel.io.validate import ascends, check_idx, check_pos
 from tensorel.storage.convert import entries, from_coo, to_coo, to_format
 from tensorel.storage.coo import IndexArray
 from tensorel.storage.registry import resolve
+from tensorel.storage.scalars import make_fill
 from tensorel.storage.stored import Stored
 
 KINDS = ("csr", "csc", "coo", "bsr", "dia")
@@ -74,13 +75,13 @@ def _compressed(
     pos, idx = (_need(arrays, n, where, 1) for n in ("indptr", "indices"))
     check_pos(pos, lines, idx.size, f"{where}['indptr']")
     check_idx(idx, across, axis, f"{where}['indices']")
-    if int(pos[0]) != 0:  # type: ignore[arg-type]
+    if int(pos[0]) != 0:
         raise StorageError(f"{where}['indptr']: segment bounds do not start at 0")
-    return pos, idx[: int(pos[-1])]  # type: ignore[arg-type]
+    return pos, idx[: int(pos[-1])]
 
 
 def _line_numbers(pos: AnyArray) -> npt.NDArray[np.int64]:
-    return np.repeat(np.arange(pos.size - 1), np.diff(pos))  # type: ignore[arg-type]
+    return np.repeat(np.arange(pos.size - 1), np.diff(pos))
 
 
 def _read_compressed(kind: str) -> Callable[[Arrays, AnyArray, tuple[int, ...], str], Stored]:
@@ -97,8 +98,7 @@ def _read_compressed(kind: str) -> Callable[[Arrays, AnyArray, tuple[int, ...], 
         if ascends(pos, idx):
             dtype = check_dtype(data.dtype)
             made = {"pos1": pos, "idx1": idx, "val": data}
-            zero = np.zeros((), dtype)[()]
-            return Stored(resolve(kind, shape, dtype), shape, dtype, zero, made)
+            return Stored(resolve(kind, shape, dtype), shape, dtype, make_fill(0, dtype), made)
         pair = [_line_numbers(pos), idx]
         coords = pair if kind == "csr" else pair[::-1]
         return from_coo(coords, data, shape, duplicates="sum", format=kind)
@@ -189,8 +189,8 @@ def arrays_for_scipy(stored: Stored, where: str) -> dict[str, AnyArray]:
 
 def _write_compressed(stored: Stored) -> dict[str, AnyArray]:
     pos, idx, val = (stored.arrays[n] for n in ("pos1", "idx1", "val"))
-    start, stop = int(pos[0]), int(pos[-1])  # type: ignore[arg-type]
-    shifted = pos - pos[0] if start else pos  # type: ignore[operator]
+    start, stop = int(pos[0]), int(pos[-1])
+    shifted = pos - pos[0] if start else pos
     wide = np.dtype(np.promote_types(pos.dtype, idx.dtype))
     return {
         "indptr": shifted.astype(wide, copy=False),
@@ -204,7 +204,7 @@ def _write_coo(stored: Stored) -> dict[str, AnyArray]:
     if len(stored.shape) == 2:
         return {"row": coo.coords[0], "col": coo.coords[1], "data": coo.values}
     wide: DType = np.result_type(*coo.coords)
-    coords: IndexArray = np.stack([c.astype(wide) for c in coo.coords])  # type: ignore[assignment]
+    coords: IndexArray = np.stack([c.astype(wide) for c in coo.coords])
     return {"coords": coords, "data": coo.values}
 
 
@@ -213,12 +213,12 @@ def _write_bsr(stored: Stored) -> dict[str, AnyArray]:
     m, n = stored.shape
     if m % r or n % c:  # SciPy's blocks tile the matrix
         return _write_bsr(to_format(stored, "bsr(1,1)"))
-    first, last = int(stored.arrays["pos1"][0]), int(stored.arrays["pos1"][-1])  # type: ignore[arg-type]
+    first, last = int(stored.arrays["pos1"][0]), int(stored.arrays["pos1"][-1])
     pos, idx = stored.arrays["pos1"], stored.arrays["idx1"]
     wide = np.dtype(np.promote_types(pos.dtype, idx.dtype))
     blocks = stored.arrays["val"].reshape(-1, r, c)[first:last]
     return {
-        "indptr": (pos - pos[0]).astype(wide),  # type: ignore[operator]
+        "indptr": (pos - pos[0]).astype(wide),
         "indices": idx[first:last].astype(wide),
         "data": blocks,
     }

@@ -119,7 +119,7 @@ class _Scratch:
         room = self.used // (2 * line.fields) + 1
         if room > self.room:
             self.room = room
-            self.columns = [np.empty(room, line.width) for _ in range(line.rank)]  # type: ignore[misc]
+            self.columns = [np.empty(room, line.width) for _ in range(line.rank)]
             self.words = np.empty(max(room * line.words, 1), np.uint64)
             self.hard = [np.empty(max(room * line.words, 1), np.int64) for _ in range(2)]
         self.report = np.zeros(native.MAXIMA + line.rank, np.int64)
@@ -159,12 +159,13 @@ class _Reader:
         start = len(self._tail)
         if scratch.text.size < 2 * start + _BLOCK:
             scratch.text = np.empty(2 * start + _BLOCK, np.uint8)
-        view = memoryview(scratch.text)
+        view = scratch.text.data
         view[:start] = self._tail
         used = start + self.text.fill(view[start:-1])
         if used < scratch.text.size - 1:  # the end of the file: the last line may lack a newline
+            open_ended = used > 0 and scratch.text[used - 1] != 10
             scratch.text[used] = 10
-            scratch.used, self._tail, self._ended = used + (used > 0), b"", True
+            scratch.used, self._tail, self._ended = used + open_ended, b"", True
             return used > 0
         cut = _last_newline(scratch.text, used)
         self._tail = scratch.text[cut:used].tobytes()
@@ -330,9 +331,8 @@ def _number(token: bytes, kind: str) -> np.uint64 | None:
             return np.float64(float(token)).view(np.uint64)
         if len(token) > 50:
             return None
-        return np.array(int(token), np.uint64 if kind == "unsigned" else np.int64).view(
-            np.uint64
-        )[()]
+        whole = np.uint64 if kind == "unsigned" else np.int64
+        return np.uint64(np.array(int(token), whole).view(np.uint64))
     except (ValueError, OverflowError):
         return None
 

@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorel import config
-from tensorel.io.line_writer import COORDINATE, NUMBER, writer
+from tensorel.io.line_writer import COORDINATE, NUMBER, tables, writer
 from tensorel.io.mtx_native import Line
 from tensorel.io.npy import AnyArray
-from tensorel.io.shortest import powers_of_ten
 from tensorel.ir.nodes import DType
 from tensorel.kernels.loops import Status
 from tensorel.kernels.runtime import Control, compile
@@ -55,11 +54,11 @@ class _Chunks:
         words = _words(self.values[start:stop], self.kind)
         room = (stop - start) * (COORDINATE * line.rank + NUMBER * line.words + 1)
         out, report = np.empty(room, np.uint8), np.zeros(1, np.int64)
-        arrays = [out, *columns, words, report, powers_of_ten()]
+        arrays = [out, *columns, words, report, *tables()]
         status = self.kernel.run(arrays, (), (room,), 0, stop - start, self.control)
         if status is Status.CANCELLED:
             raise KeyboardInterrupt
-        return memoryview(out[int(report[0]) :])
+        return out[int(report[0]) :].data
 
     def run(self) -> Iterator[memoryview]:
         starts = range(0, self.values.size, _CHUNK)

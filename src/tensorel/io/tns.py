@@ -1,8 +1,9 @@
 """FROSTT's ``.tns`` and ``.tns.gz``: per line the coordinates of one entry, from 1, and its value.
 
-Lines starting with ``#`` and blank lines are passed over. Values are float64. The shape is the
-largest index of each axis unless it is given; coordinates are never linearized, so extents of
-any size in any number of axes are fine. Entries named twice are added up.
+Lines starting with ``#`` and blank lines are passed over. Values are float64. The shape is the one
+given, or the one of a comment ``# shape 3 4 5`` before the first entry, as we write it, or the
+largest index of each axis. Coordinates are never linearized, so extents of any size in any number
+of axes are fine. Entries named twice are added up.
 """
 
 from __future__ import annotations
@@ -26,19 +27,26 @@ _ANY_INDEX = 2**62
 _RANK_LIMIT = 64
 
 
-def _rank(text: Text) -> int | None:
-    """The number of axes, from the first entry; None if there is none."""
+def _start(text: Text) -> tuple[int | None, tuple[int, ...] | None]:
+    """The number of axes, from the first entry (None: no entry), and the shape of a comment."""
+    shape = None
     while line := text.line():
-        if line.strip() and not line.lstrip().startswith(b"#"):
-            text.unread(line)
-            rank = len(line.split()) - 1
-            if not 1 <= rank <= _RANK_LIMIT:
-                raise text.fail(
-                    f"an entry has coordinates and a value; this line has {rank + 1} words",
-                    text.lines + 1,
-                )
-            return rank
-    return None
+        words = line.split()
+        if not words:
+            continue
+        if words[0].startswith(b"#"):
+            sizes = words[2:]
+            if words[:2] == [b"#", b"shape"] and all(w.isdigit() and len(w) < 19 for w in sizes):
+                shape = tuple(int(w) for w in sizes)
+            continue
+        text.unread(line)
+        if not 2 <= len(words) <= _RANK_LIMIT + 1:
+            raise text.fail(
+                f"an entry has coordinates and a value; this line has {len(words)} words",
+                text.lines + 1,
+            )
+        return len(words) - 1, shape
+    return None, shape
 
 
 def read_tns(
@@ -51,15 +59,15 @@ def read_tns(
     (3, 4, 5)
     """
     with open_text(path) as text:
-        rank = _rank(text)
-        if rank is None and shape is None:
+        rank, noted = _start(text)
+        extents = noted if shape is None else tuple(int(n) for n in shape)
+        if rank is None and extents is None:
             raise StorageError(
                 f"{text.where} holds no entries, so its shape is unknown", hint="pass shape=..."
             )
-        extents = None if shape is None else tuple(int(n) for n in shape)
         if extents is not None and rank is not None and len(extents) != rank:
             raise StorageError(
-                f"{text.where}: entries have {rank} coordinates; the shape given is {extents}"
+                f"{text.where}: entries have {rank} coordinates; the shape is {extents}"
             )
         if rank is None:
             assert extents is not None
@@ -76,7 +84,7 @@ def read_tns(
 
 
 def write_tns(stream: IO[bytes], stored: Stored, where: str) -> None:
-    """Write the entries; the shape stands in a comment, which ``read_tns`` does not need."""
+    """Write the entries; the shape stands in a comment, for ``read_tns``."""
     if not stored.shape or stored.dtype.kind == "c":
         what = "a scalar" if not stored.shape else f"dtype {stored.dtype.name}"
         raise StorageError(f"{where}: .tns does not hold {what}", hint="write .npz")

@@ -50,7 +50,7 @@ def check_pos(pos: AnyArray, count: int, room: int, where: str) -> None:
         raise StorageError(
             f"{where}: {pos.size:,} segment bounds where {count + 1:,} are needed"
         )
-    if int(pos[0]) < 0 or int(pos[-1]) > room:  # type: ignore[arg-type]
+    if int(pos[0]) < 0 or int(pos[-1]) > room:
         raise StorageError(f"{where}: segment bounds reach outside the {room:,} entries")
     if bool((pos[1:] < pos[:-1]).any()):  # type: ignore[operator]
         raise StorageError(f"{where}: segment bounds descend")
@@ -70,7 +70,7 @@ def ascends(pos: AnyArray, idx: AnyArray) -> bool:
     if idx.size < 2:
         return True
     fresh = np.zeros(idx.size + 1, dtype=bool)
-    fresh[pos] = True  # type: ignore[index]
+    fresh[pos] = True
     rising = idx[1:] > idx[:-1]  # type: ignore[operator]
     return bool((rising | fresh[1 : idx.size]).all())
 
