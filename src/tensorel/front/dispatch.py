@@ -93,7 +93,7 @@ _FUNCTIONS = _table()
 def _clean(name: str, options: dict[str, Any]) -> dict[str, Any]:
     """Options without those that say nothing; writing into arrays is refused."""
     out = options.pop("out", None)
-    if out is not None and out != (None,):
+    if any(o is not None for o in (out if isinstance(out, tuple) else (out,))):
         raise TypeError_(f"np.{name}: tensors are never written to (out=...)",
                          hint="use the returned tensor")
     if options.get("where") is True:
