@@ -133,7 +133,8 @@ def endless() -> Kernel:
     out = array("out", INT64)
     return Kernel("endless", (out,), frozenset({"out"}), (), (), LO, HI, (
         Assign(I_, ZERO),
-        While(compare(ops.greater_equal, I_, 0),
-              (Assign(I_, Call(ops.bitwise_and, (plus(I_, 1), const(1023, INT64)))),), checked=True),
+        While(compare(ops.greater_equal, I_, 0), (
+            Assign(I_, Call(ops.bitwise_and, (plus(I_, 1), const(1023, INT64)))),
+        ), checked=True),
         Store(out, ZERO, I_),
     ))

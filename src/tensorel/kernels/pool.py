@@ -27,42 +27,42 @@ class Stoppable(Protocol):
 
 
 class _Job:
-    """One call of ``run_ranges``: tasks, the next to take, and how many workers are at it."""
+    """One call of ``run_ranges``.
+
+    A worker enters, takes tasks until there are none or the job is stopped, and leaves; so when
+    the last one inside leaves, the job is over. Workers that come later are turned away.
+    """
 
     def __init__(self, tasks: Sequence[Task], control: Stoppable) -> None:
         self.tasks = tasks
         self.control = control
-        self.next = itertools.count()
         self.status = Status.DONE
         self.error: BaseException | None = None
         self.stopped = False
+        self._taken = itertools.count()
         self._guard = threading.Lock()
-        self._expected = 0
-        self._quiet = threading.Event()
-        self._quiet.set()
+        self._entered = self._inside = 0
+        self._over = False
+        self._done = threading.Lock()
+        self._done.acquire()
 
-    def expect(self) -> None:
-        """One more worker will come."""
+    def work(self) -> None:
+        """What a worker does."""
         with self._guard:
-            self._expected += 1
-            self._quiet.clear()
-
-    def leave(self) -> None:
+            if self._over:
+                return
+            worker = self._entered
+            self._entered += 1
+            self._inside += 1
+        self._take_tasks(worker)
         with self._guard:
-            self._expected -= 1
-            if self._expected == 0:
-                self._quiet.set()
+            self._inside -= 1
+            self._finish_if_empty()
 
-    def stop(self) -> None:
-        """No worker takes another task; running kernels see the flag."""
-        self.stopped = True
-        self.control.cancel()
-
-    def work(self, worker: int) -> None:
-        """Take tasks until none is left."""
+    def _take_tasks(self, worker: int) -> None:
         try:
             while not self.stopped:
-                number = next(self.next)
+                number = next(self._taken)
                 if number >= len(self.tasks):
                     return
                 status = self.tasks[number](worker)
@@ -73,26 +73,32 @@ class _Job:
 
     def _fail(self, status: Status, error: BaseException | None) -> None:
         with self._guard:
-            first = not self.stopped
-            if first:
+            if not self.stopped:
                 self.status, self.error = status, error
-        if first:
-            self.stop()
+                self.stop()
+
+    def stop(self) -> None:
+        """No worker takes another task; running kernels see the flag."""
+        self.stopped = True
+        self.control.cancel()
+
+    def _finish_if_empty(self) -> None:
+        if self._inside == 0 and not self._over:
+            self._over = True
+            self._done.release()
 
     def wait(self) -> None:
-        """Until all workers have left. Interrupted, they are stopped first, then waited for:
-        they write to memory that the caller owns."""
-        try:
-            self._quiet.wait()
-        except BaseException:
-            self.stop()
-            self._wait_surely()
-            raise
+        """Until the job is over."""
+        self._done.acquire()
 
-    def _wait_surely(self) -> None:
-        while not self._quiet.is_set():
+    def abandon(self) -> None:
+        """Stop, and wait for whoever is inside: they write to memory that the caller owns."""
+        self.stop()
+        while not self._over:
             try:
-                self._quiet.wait()
+                with self._guard:
+                    self._finish_if_empty()
+                self._done.acquire()
             except KeyboardInterrupt:
                 continue
 
@@ -105,21 +111,25 @@ class _Pool:
         self.threads: set[threading.Thread] = set()
         self.guard = threading.Lock()
 
-    def submit(self, job: _Job, workers: range) -> None:
-        with self.guard:
-            for _ in range(len(self.threads), len(workers)):
-                thread = threading.Thread(target=self._serve, name="tensorel", daemon=True)
-                thread.start()
-                self.threads.add(thread)
-        for worker in workers:
-            job.expect()
-            self.queue.put((job, worker))
+    def submit(self, job: _Job, workers: int) -> None:
+        """Send ``workers`` threads to a job. One entry in the queue, which the threads split
+        among themselves: an interrupt finds it there or not, never half."""
+        if len(self.threads) < workers:
+            with self.guard:
+                for _ in range(len(self.threads), workers):
+                    thread = threading.Thread(target=self._serve, name="tensorel", daemon=True)
+                    thread.start()
+                    self.threads.add(thread)
+        self.queue.put((job, workers))
 
     def _serve(self) -> None:
         while True:
-            job, worker = self.queue.get()
-            job.work(worker)
-            job.leave()
+            job, workers = self.queue.get()
+            while workers > 1:
+                half = workers // 2
+                self.queue.put((job, half))
+                workers -= half
+            job.work()
             del job
 
 
@@ -135,6 +145,15 @@ def _reset() -> None:
 os.register_at_fork(after_in_child=_reset)
 
 
+def _run_here(tasks: Sequence[Task], control: Stoppable) -> Status:
+    for task in tasks:
+        status = Status(task(0))
+        if status is not Status.DONE:
+            control.cancel()
+            return status
+    return Status.DONE
+
+
 def run_ranges(
     tasks: Sequence[Task], workers: int, control: Stoppable, *, small: bool = False
 ) -> Status:
@@ -144,19 +163,21 @@ def run_ranges(
     the calling thread, where a signal has to wait until it is over.
     """
     pool, here = _pool, threading.current_thread()
-    job = _Job(tasks, control)
     workers = min(workers, len(tasks))
-    if small or not tasks or here in pool.threads:
-        job.work(0)
-    elif here is threading.main_thread():
-        try:
-            pool.submit(job, range(workers))
-        finally:
-            job.wait()
-    else:
-        pool.submit(job, range(1, workers))
-        job.work(0)
+    if small or workers == 0 or here in pool.threads:
+        return _run_here(tasks, control)
+    job = _Job(tasks, control)
+    try:
+        if here is threading.main_thread():
+            pool.submit(job, workers)
+        else:
+            if workers > 1:
+                pool.submit(job, workers - 1)
+            job.work()
         job.wait()
+    except BaseException:
+        job.abandon()
+        raise
     if job.error is not None:
         raise job.error
     return job.status

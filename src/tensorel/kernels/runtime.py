@@ -142,10 +142,13 @@ class Control:
         return int(self.state[1])
 
 
+_HEADER = object.__basicsize__
+_read_pointer = ctypes.c_size_t.from_address
+
+
 def _pointers_by_layout(arrays: Sequence[Array]) -> list[int]:
     """Data pointers, read from the field that follows the object header in NumPy's C struct."""
-    read = ctypes.c_size_t.from_address
-    return [read(id(a) + object.__basicsize__).value for a in arrays]
+    return [_read_pointer(id(a) + _HEADER).value for a in arrays]
 
 
 def _pointers_by_name(arrays: Sequence[Array]) -> list[int]:
@@ -200,6 +203,7 @@ class CompiledKernel:
         self._written = tuple(str(a.data) in kernel.written for a in kernel.arrays)
         self._buffer_dtypes = tuple(b.dtype for b in kernel.buffers)
         self._scalar_kinds = "".join(s.dtype.kind for s in kernel.scalars)
+        self._counts = (len(kernel.arrays), len(kernel.buffers), len(kernel.scalars))
         self._scalar_table = struct.Struct("".join(map(_SLOTS.__getitem__, self._scalar_kinds)))
 
     def bind(
@@ -222,17 +226,16 @@ class CompiledKernel:
     def _check(
         self, arrays: Sequence[Array], buffers: Sequence[GrowBuffer], scalars: Sequence[object]
     ) -> None:
-        for kind, given, wanted in (
-            ("arrays", arrays, self._array_dtypes), ("buffers", buffers, self._buffer_dtypes),
-            ("scalars", scalars, self._scalar_kinds),
-        ):
-            if len(given) != len(wanted):
-                raise EngineError(
-                    f"kernel {self.name} takes {len(wanted)} {kind}, not {len(given)}"
-                )
+        counts = (len(arrays), len(buffers), len(scalars))
+        if counts != self._counts:
+            raise EngineError(
+                f"kernel {self.name} takes (arrays, buffers, scalars) {self._counts}, not {counts}"
+            )
         for array, dtype, written in zip(arrays, self._array_dtypes, self._written):
             flags = array.flags
-            if array.dtype != dtype or not (flags.c_contiguous and flags.aligned):
+            if not flags.carray and not (flags.c_contiguous and flags.aligned) or (
+                array.dtype is not dtype and array.dtype != dtype
+            ):
                 raise EngineError(
                     f"kernel {self.name} takes a contiguous array of {dtype.name}, "
                     f"not one of {array.dtype.name} with strides {array.strides}"
@@ -245,6 +248,8 @@ class CompiledKernel:
 
     def pack(self, values: Sequence[object]) -> bytes:
         """Scalars in slots of eight bytes."""
+        if not values:
+            return b""
         slots: list[object] = []
         for value, kind in zip(values, self._scalar_kinds):
             if kind == "c":
