@@ -52,7 +52,8 @@ def prepare(step: KernelStep, values: dict[str, Stored], config: Config,
         nest = _bound_nest(step.nest, values)
         lowered = lower_nest(nest, config.strict, counting)
         kernel = compile(lowered.kernel, config.strict, config.disk_cache)
-        everywhere = Analysis(config.strict).cover(nest.body).support.kind == "true"
+        everywhere = nest.everywhere or Analysis(config.strict).cover(
+            nest.body).support.kind == "true"
         found = step.cache[key] = Ready(nest, lowered, kernel, everywhere and not nest.counted)
     return found  # type: ignore[return-value]
 
@@ -76,7 +77,10 @@ def _bound_nest(nest: Nest, values: dict[str, Stored]) -> Nest:
             table[e] = Read(sources[e.tensor], tuple(
                 replace_exprs(i, table) for i in e.indices))
     residual = None if nest.residual is None else replace_exprs(nest.residual, table)
-    return replace(nest, body=replace_exprs(nest.body, table), residual=residual)
+    output = nest.output
+    if output.pattern in table:
+        output = replace(output, pattern=table[output.pattern])  # type: ignore[arg-type]
+    return replace(nest, body=replace_exprs(nest.body, table), residual=residual, output=output)
 
 
 def run_kernel(step: KernelStep, values: dict[str, Stored], config: Config, budget: int) -> Stored:
@@ -85,7 +89,7 @@ def run_kernel(step: KernelStep, values: dict[str, Stored], config: Config, budg
     assembly = step.nest.output.assembly
     runner = {
         Assembly.DENSE: _run_dense, Assembly.LEVELS: _run_levels, Assembly.LIST: _run_list,
-        Assembly.BUCKET: _run_bucket,
+        Assembly.BUCKET: _run_bucket, Assembly.SHARED: _run_shared,
     }[assembly]
     return runner(Job(step, values, config, budget))
 
@@ -255,6 +259,23 @@ def _finish(job: Job, arrays: PhysicalArrays, dense_order: bool = False) -> Stor
     fmt = step.direct if step.direct is not None else step.target.format
     made = Stored(fmt, step.shape, step.dtype, step.fill.value, arrays)
     return made if step.finish is None else to_format(made, step.finish)
+
+
+# -- shared patterns ----------------------------------------------------------------------------
+
+
+def _run_shared(job: Job) -> Stored:
+    """New values beside the index arrays of an operand."""
+    assert job.out.pattern is not None
+    operand = job.values[job.out.pattern.tensor.data.name]  # type: ignore[attr-defined]
+    values = np.empty(operand.arrays["val"].size, job.out.dtype)
+    workers = job.workers()
+    call = job.ready.kernel.bind(job.arrays({"val": values}), (), job.scalars())
+    job.go([lambda w, lo=lo, hi=hi: call(lo, hi, job.control)  # type: ignore[misc]
+            for lo, hi in job.ranges(workers)], workers)
+    made = Stored(operand.format, job.step.shape, job.step.dtype, job.step.fill.value,
+                  operand.arrays | {"val": values})
+    return made if job.step.finish is None else to_format(made, job.step.finish)
 
 
 # -- levels -----------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from tensorel.kernels.printer import show as show_kernel
 from tensorel.kernels.spec import Slot
 from tensorel.plan.choose import Known, level_sizes
 from tensorel.plan.explain import LEVELS, Actual, Explanation
-from tensorel.plan.physical import BlasStep, BulkStep, ConvertStep, KernelStep, Plan, Step
+from tensorel.plan.physical import BlasStep, BulkStep, ConvertStep, KernelStep, Plan, Step, ViewStep
 from tensorel.plan.pipeline import make_plan
 from tensorel.storage.convert import dense_view, from_dense, to_dense, to_format
 from tensorel.storage.format import Format
@@ -209,8 +209,22 @@ def run_step(step: Step, values: dict[str, Stored], config: Config, budget: int)
             return to_format(values[step.source], step.format)
         case BulkStep():
             return run_bulk(step, values)
+        case ViewStep():
+            return run_view(step, values[step.source])
         case _:
             raise EngineError(f"unknown step {step!r}")
+
+
+def run_view(step: ViewStep, source: Stored) -> Stored:
+    """The source's arrays under another format, cut to a range of rows."""
+    arrays = source.arrays
+    if step.start is not None:
+        level = step.target.format.levels[1]
+        assert isinstance(level, Compressed)
+        rows = step.shape[step.target.format.order[0]]
+        name = f"pos{level.depth}"
+        arrays = arrays | {name: arrays[name][step.start : step.start + rows + 1]}
+    return Stored(step.target.format, step.shape, step.dtype, source.fill, arrays)
 
 
 def run_bulk(step: BulkStep, values: dict[str, Stored]) -> Stored:

@@ -132,9 +132,7 @@ class Tensor(Operators, Reductions, Shaping, Indexing, Sorting, Dispatch):
 
     def to_format(self, format: FormatLike) -> Tensor:
         """The same tensor stored in another format."""
-        if self._stored is None:
-            return from_stored(run([self], settings.current(), [format])[0])
-        return from_stored(storage.to_format(self._stored, format))
+        return from_stored(run([self], settings.current(), [format])[0])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         array = to_numpy_unasked(self)

@@ -83,6 +83,8 @@ def repeat(op: Operator, value: Any, count: int) -> Any:
 
 # -- fill ------------------------------------------------------------------------------------
 _fills: WeakKeyDictionary[Node, Const | None] = WeakKeyDictionary()
+#: Whether a node has a stored value everywhere, so that its fill never shows.
+_whole: WeakKeyDictionary[Node, bool] = WeakKeyDictionary()
 
 
 def fill(tensor: Tensor) -> Const:
@@ -117,6 +119,7 @@ def _fold(root: Node) -> Const | None:
                 continue
             stack.pop()
             if node not in _fills:
+                _whole[node] = _is_whole(node)
                 _fills[node] = _fill_of(node)
     return _fills[root]
 
@@ -145,6 +148,42 @@ def _fill_of(node: Node) -> Const | None:
             return None
 
 
+def _is_whole(node: Node) -> bool:
+    match node:
+        case Const():
+            return False
+        case Source():
+            return bool(getattr(getattr(node.data, "format", None), "is_dense", False))
+        case Call():
+            deciding = _deciding(node)
+            if deciding:
+                return all(_whole[a] for a in deciding)
+            return any(_whole[a] for a in node.args)
+        case _:
+            parts = _fill_parts(node)
+            return any(_whole[p] for p in parts) if parts else True
+
+
+def _deciding(node: Call) -> list[Expr]:
+    """Arguments that, where they are not stored, decide the result alone.
+
+    A literal does not (only entries that are not stored annihilate inf and nan); and 0/0 of two
+    fills is NumPy's, so a one-sided zero decides only against what is stored everywhere."""
+    found = []
+    for k, (arg, decisive) in enumerate(zip(node.args, node.op.annihilators)):
+        value = _fills[arg]
+        if decisive is None or value is None or value.value != decisive:
+            continue
+        if isinstance(arg, Const) and node.dtype.kind in "fc":
+            continue
+        others = [a for j, a in enumerate(node.args) if j != k]
+        if None in node.op.annihilators and not any(
+                _whole[a] or _fills[a] is None for a in others):
+            continue
+        found.append(arg)
+    return found
+
+
 def _zero(dtype: DType) -> Const:
     return const(0, dtype)
 
@@ -159,21 +198,15 @@ def _reduce_fill(node: Reduce, body: Const | None) -> Const | None:
 def _call_fill(node: Call, args: list[Const | None]) -> Const | None:
     if node.op is ops.where:
         return _where_fill(node, args)
+    if _deciding(node):
+        return const(next(v for v in node.op.annihilators if v is not None), node.dtype)
     known = [a for a in args if a is not None]
     if len(known) < len(args):
-        return _annihilated(node, args)
+        return None
     try:
         return const(apply(node.op, *(a.value for a in known)), node.dtype)
     except (ValueError, TypeError_):  # NumPy refuses, e.g. integers to negative powers
         return None
-
-
-def _annihilated(node: Call, args: list[Const | None]) -> Const | None:
-    """A structural zero decides the result alone, whatever the other argument is."""
-    for arg, decisive in zip(args, node.op.annihilators):
-        if arg is not None and decisive is not None and arg.value == decisive:
-            return const(arg.value, node.dtype)
-    return None
 
 
 def _where_fill(node: Call, args: list[Const | None]) -> Const | None:

@@ -39,7 +39,7 @@ def lower_nest(nest: Nest, strict: bool = False, counting: bool = False) -> Lowe
     low = Lowering(nest, strict)
     kinds: dict[Assembly, Callable[[Lowering], Assembler]] = {
         Assembly.DENSE: DenseAssembler, Assembly.LEVELS: LevelAssembler,
-        Assembly.LIST: ListAssembler,
+        Assembly.LIST: ListAssembler, Assembly.SHARED: SharedAssembler,
         Assembly.BUCKET: CountAssembler if counting else BucketAssembler,
     }
     assembler = kinds[nest.output.assembly](low)
@@ -62,7 +62,8 @@ class Assembler:
         self.nest = low.nest
         self.out = low.nest.output
         self.outer, self.tail = cell_loops(low.nest)
-        self.accumulates = any(n in self.nest.reduced for n in self.outer) or not self.outer
+        self.accumulates = self.nest.op is not None and (
+            not self.outer or any(n in self.nest.reduced for n in self.outer))
         self.total: Expr = const(1, INT64)
 
     def run(self) -> None:
@@ -188,6 +189,18 @@ class DenseAssembler(Assembler):
         low.emit(Store(self.array, place, low.combine(self.nest.op, old, value)))
         if self.seen is not None and seen is not None:
             low.emit(Store(self.seen, place, plus(Read(self.seen, (place,)), seen)))
+
+
+class SharedAssembler(Assembler):
+    """Each cell at the position of the stored entry that led to it."""
+
+    def prepare(self) -> None:
+        self.values = self.low.own_array("val", self.out.dtype)
+
+    def deliver(self, value: Expr, seen: Expr | None) -> None:
+        assert self.out.pattern is not None
+        place = self.low.accesses[self.out.pattern].position[0]
+        self.low.emit(Store(self.values, place, convert(value, self.out.dtype)))
 
 
 class ListAssembler(Assembler):

@@ -110,7 +110,7 @@ class Lowering:
             if isinstance(node, Read) and node not in self.accesses:
                 self.accesses[node] = self._access(node)
         analysis = Analysis(self.strict)
-        self.support = analysis.cover(self.nest.body).support
+        self.support = TRUE if self.nest.everywhere else analysis.cover(self.nest.body).support
         self.lo, self.hi = Local("lo", INT64), Local("hi", INT64)
 
     def _access(self, read: Read) -> Access:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from tensorel.ir.nodes import Const, DType, Expr, Operator
+from tensorel.ir.nodes import Const, DType, Expr, Operator, Read
 from tensorel.storage.format import Format
 
 
@@ -23,12 +23,14 @@ class Assembly(Enum):
 
     DENSE: stored or accumulated at their place in a dense array.
     LEVELS: appended in order, dense levels first, then compressed ones.
+    SHARED: only values; the result has the pattern of an operand and shares its index arrays.
     LIST: appended as a coordinate list in any order; the host sorts and combines.
     BUCKET: counted by the first axis, then scattered (two kernels): a transposition.
     """
 
     DENSE = "dense"
     LEVELS = "levels"
+    SHARED = "shared"
     LIST = "list"
     BUCKET = "bucket"
 
@@ -38,7 +40,7 @@ class Output:
     """``axes``: indices in storage order. ``coords``: what is stored for each axis (the index
     itself unless the step rekeys). ``dense``: how many leading levels are dense.
     ``index_dtypes``: of stored coordinates per axis. ``keep_fill``: store entries that equal the
-    fill too."""
+    fill too. ``pattern``: the read whose stored entries are the result's (SHARED)."""
 
     assembly: Assembly
     axes: tuple[str, ...]
@@ -50,6 +52,7 @@ class Output:
     guard: Expr | None = None
     keep_fill: bool = False
     bitmap_levels: int = 1
+    pattern: Read | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,8 @@ class Nest:
     extents: of every index, by name; kernels read them as parameters.
     gallop: slots whose sorted levels are searched instead of merged when they follow.
     residual: body where nothing sparse is stored; with ``counted`` the kernel counts the visited
-    points and the rest, each equal to ``residual``, are combined by repetition.
+    points and the rest, each equal to ``residual``, are combined by repetition. ``everywhere``:
+    every point is visited, because what is not stored can be neither skipped nor repeated.
     """
 
     loops: tuple[str, ...]
@@ -72,6 +76,7 @@ class Nest:
     gallop: frozenset[str] = frozenset()
     residual: Expr | None = None
     counted: bool = False
+    everywhere: bool = False
 
     @property
     def extent(self) -> dict[str, int]:

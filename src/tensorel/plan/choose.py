@@ -18,14 +18,17 @@ from tensorel.ir.nodes import (
 from tensorel.ir.printer import show
 from tensorel.kernels.lower import absent
 from tensorel.kernels.spec import Assembly, Nest, Output, Slot
-from tensorel.kernels.support import Analysis, Formula, conjunction, disjunction, reads_of
+from tensorel.kernels.support import (
+    Analysis, Formula, conjunction, disjunction, reads_of, repeat_constant,
+)
 from tensorel.plan.blas import blas_step
 from tensorel.plan.definitions import Definition, Program, Ref, replace_exprs
 from tensorel.plan.estimate import Estimator, filled
 from tensorel.plan.loops import (
     CONVERT, Operand, Simulation, converted, is_plain, operand, orders, simulate,
 )
-from tensorel.plan.physical import BulkStep, ConvertStep, KernelStep, Plan, Step
+from tensorel.plan.physical import BulkStep, ConvertStep, KernelStep, Plan, Step, ViewStep
+from tensorel.plan.views import permuted, view_of
 from tensorel.storage.format import Format
 from tensorel.storage.levels import Compressed, Dense, Listed
 from tensorel.storage.registry import resolve
@@ -94,7 +97,7 @@ class Chooser:
         want = None if d.format is None else resolve(d.format, d.shape, d.tensor.dtype)  # type: ignore[arg-type]
         match d.tensor:
             case Source():
-                return self._convert(self.known[d.tensor.data], want)
+                return self._stored_as(d, self.known[d.tensor.data], want)
             case Bulk():
                 return self._bulk(d, d.tensor, want)
             case _:
@@ -108,6 +111,16 @@ class Chooser:
         levels = level_sizes(step.target.format, step.shape, count)
         made = self.known[step.target] = Known(step.target, source, count, levels, step.bytes_)
         return made
+
+    def _stored_as(self, d: Definition, known: Known, want: Format | None) -> Known:
+        """A stored tensor asked for in a format: a kernel where one can write it."""
+        if want is None or want.covers(known.slot.format):
+            return known
+        if type(want) is not Stack or type(known.slot.format) is not Stack:
+            return self._convert(known, want)
+        axes = tuple(Axis(f"i{k}", n) for k, n in enumerate(known.source.shape))
+        body = Read(known.source, tuple(Index(a.name) for a in axes))
+        return self._nest(d.name, axes, None, (), body, known.source.fill, want, keep_fill=True)
 
     def _convert(self, known: Known, want: Format | None) -> Known:
         if want is None or want == known.slot.format:
@@ -176,11 +189,37 @@ class Chooser:
         if isinstance(body, Reduce):
             op, reduced, body = body.op, body.axes, body.body
         body = self._solve_indices(body, {a.name: a.extent for a in (*lam.axes, *reduced)})
+        if op is None:
+            view = self._view(name, lam, body, fill, want)
+            if view is not None:
+                return view
         product = blas_step(self, name, lam, op, reduced, body, fill, want)
         if product is not None:
             known = self._add(product, math.prod(float(n) for n in lam.shape))
             return self._convert(known, want)
         return self._nest(name, lam.axes, op, reduced, body, fill, want)
+
+    def _view(self, name: str, lam: Lambda, body: Expr, fill: Const, want: Format | None
+              ) -> Known | None:
+        """The formula is its operand with axes permuted or rows cut off: nothing is copied."""
+        found = view_of(lam.axes, body)
+        if found is None:
+            return None
+        read, permutation, start = found
+        known = self.known_of(read.tensor)  # type: ignore[arg-type]
+        fmt = permuted(known.slot.format, permutation, lam.shape)
+        if fmt is None or (want is not None and want != fmt):
+            return None
+        share = 1.0
+        if start is not None:
+            axis = known.slot.format.order[0]
+            share = lam.shape[permutation.index(axis)] / max(known.source.shape[axis], 1)
+        count = known.count * share
+        slot = Slot(name, fmt, known.slot.dtypes)
+        text = f"{name} = view of {known.slot.name}"
+        step = ViewStep(slot, lam.shape, lam.dtype, fill, text, count, 0.0, 0.0, 0.0,
+                        source=known.slot.name, permutation=permutation, start=start)
+        return self._add(step, count)
 
     def _bind(self, e: Expr) -> Expr:
         """Reads of definitions become reads of their slots."""
@@ -333,19 +372,25 @@ class Chooser:
     # -- nests -----------------------------------------------------------------------------------
 
     def _nest(self, name: str, axes: tuple[Axis, ...], op: ops.Operator | None,
-              reduced: tuple[Axis, ...], body: Expr, fill: Const, want: Format | None) -> Known:
+              reduced: tuple[Axis, ...], body: Expr, fill: Const, want: Format | None,
+              keep_fill: bool = False) -> Known:
         search = NestSearch(self, axes, op, reduced, body, fill, want)
+        fill = search.fill
         choice = search.best()
+        if keep_fill:
+            choice.output = replace(choice.output, keep_fill=True)
         table: dict[Expr, Expr] = {}
         for o in choice.converts:
             table[o.read] = self._reorder(o, choice.order)
         if table:
             body = replace_exprs(body, table)
+            if choice.output.pattern in table:
+                return self._nest(name, axes, op, reduced, body, fill, want)
         gallop = frozenset(choice.simulation.gallop)
         nest = Nest(
             choice.order, tuple((a.name, a.extent) for a in (*axes, *reduced)),
             frozenset(a.name for a in reduced), op, body, choice.output, gallop,
-            search.residual, search.counted)
+            search.residual, search.counted, search.everywhere)
         return self._kernel(name, axes, nest, choice, search, fill, want)
 
     def _reorder(self, o: Operand, order: tuple[str, ...]) -> Expr:
@@ -429,7 +474,16 @@ class NestSearch:
                 self.inner_extents.update({a.name: a.extent for a in e.axes})
         self.dtype = body.dtype
         strict = chooser.strict
-        self.support = Analysis(strict).cover(body).support
+        cover = Analysis(strict).cover(body)
+        self.support = cover.support
+        if cover.support.kind != "true" and cover.background is not None:
+            # what the kernel leaves out equals the background, so that is the fill
+            background: Const | None = cover.background
+            if op is not None:
+                count = math.prod(a.extent for a in reduced)
+                background = repeat_constant(op, cover.background, count)
+            if background is not None:
+                self.fill = background
         self._count_missing(op, strict)
         reads = [e for e in postorder(body) if isinstance(e, Read)]
         self.operands = [
@@ -440,7 +494,7 @@ class NestSearch:
 
     def _count_missing(self, op: ops.Operator | None, strict: bool) -> None:
         """Does the reduction meet points that are not stored and do not equal its identity?"""
-        self.counted, self.residual = False, None
+        self.counted, self.everywhere, self.residual = False, False, None
         self.reduced_support = self.support
         if op is None or not self.reduced:
             return
@@ -456,7 +510,8 @@ class NestSearch:
             self._dense_support()
             return
         residual = absent(self.body, lambda r: not r.free.isdisjoint(reduced))
-        if not residual.free.isdisjoint(reduced):
+        if not residual.free.isdisjoint(reduced) or (
+                not self.names and not isinstance(plain.background, Const)):
             self._dense_support()
             return
         self.counted = True
@@ -467,6 +522,7 @@ class NestSearch:
 
     def _dense_support(self) -> None:
         """Every point counts: loops visit all of them."""
+        self.everywhere = True
         self.support = self.reduced_support = Formula("true")
 
     def supports(self) -> dict[str, Formula]:
@@ -486,6 +542,8 @@ class NestSearch:
 
     def _conversions(self, order: tuple[str, ...]) -> list[list[Operand]]:
         """No conversion, or all sparse operands whose levels do not follow the loops."""
+        if isinstance(self.body, Read):
+            return [[]]  # that is the conversion
         wrong = [o for o in self.operands if o.sparse and is_plain(o.read)
                  and all(e.name in order for e in o.axes)  # type: ignore[attr-defined]
                  and not _follows(o, order)]
@@ -523,6 +581,8 @@ class NestSearch:
         loops = [n for n in order[: last + 1]]
         out_loops = tuple(n for n in loops if n not in self.reduced)
         head = [k for k, n in enumerate(loops) if n in self.reduced]
+        if head and self.counted and not isinstance(self.residual, Const):
+            return []  # what was not visited differs per cell: it must be known at the cell
         size = math.prod(float(self.extents[n]) for n in self.names)
         cells = min(self.cell_count(sim), size)
         rank = len(self.names)
@@ -541,6 +601,10 @@ class NestSearch:
         dense = self._dense_levels(out_loops, cells)
         in_order = not head or (loops.index(out_loops[-1]) > head[0] and all(
             loops.index(n) < head[0] for n in out_loops[:-1]))
+        shared = self._shared(order_now, head)
+        if shared is not None:
+            found.append((replace(self._output(Assembly.SHARED, out_loops, dense), pattern=shared),
+                          order_now, cells * 0.5))
         if self._order_wanted(order_now) and in_order and counted_ok:
             room = self.extents[out_loops[-1]]
             workspace = bool(head)
@@ -562,6 +626,22 @@ class NestSearch:
             found.append((self._output(Assembly.LIST, axes, 0), axes_order,
                           entries * LIST_SORT + 5000.0))
         return found
+
+    def _shared(self, order: tuple[int, ...], head: list[int]) -> Read | None:
+        """The read whose stored entries are exactly those of the result, if there is one."""
+        f = self.support
+        if f.kind != "has" or head or self.counted:
+            return None
+        assert f.read is not None
+        fmt = f.read.tensor.data.format  # type: ignore[attr-defined]
+        names = [getattr(i, "name", None) for i in f.read.indices]
+        whole = names == self.names and f.read.tensor.shape == tuple(
+            self.extents[n] for n in self.names)
+        if not whole or not isinstance(fmt, Stack) or order != fmt.order:
+            return None
+        if fmt.levels[-1].full or self.want not in (None, fmt):
+            return None
+        return f.read
 
     def _may_be_dense(self, size: float, cells: float, head: list[int]) -> bool:
         itemsize = self.dtype.itemsize
@@ -663,6 +743,11 @@ class NestSearch:
             if order == tuple(reversed(range(rank))):
                 return resolve("dense_f", shape, self.dtype)
             return Stack("dense*", order, tuple(Dense(k) for k in order))
+        if out.assembly is Assembly.SHARED:
+            assert out.pattern is not None
+            fmt = out.pattern.tensor.data.format  # type: ignore[attr-defined]
+            assert isinstance(fmt, Format)
+            return fmt
         if out.assembly is Assembly.LIST:
             return self.want if self.want is not None else self._list_format(shape)
         if rank == 1 and out.dense == 0:
