@@ -105,7 +105,7 @@ class _Scratch:
     """One worker's arrays for one block."""
 
     line: native.Line
-    text: Bytes = field(default_factory=lambda: np.empty(_BLOCK + 1, np.uint8))
+    text: Bytes = field(default_factory=lambda: np.empty(_BLOCK + 1 + native.AHEAD, np.uint8))
     used: int = 0
     room: int = 0
     columns: list[npt.NDArray[np.signedinteger]] = field(default_factory=list)
@@ -157,14 +157,15 @@ class _Reader:
         if self._ended:
             return False
         start = len(self._tail)
-        if scratch.text.size < 2 * start + _BLOCK:
-            scratch.text = np.empty(2 * start + _BLOCK, np.uint8)
+        if scratch.text.size < 2 * start + _BLOCK + native.AHEAD:
+            scratch.text = np.empty(2 * start + _BLOCK + native.AHEAD, np.uint8)
+        room = scratch.text.size - 1 - native.AHEAD
         view = scratch.text.data
         view[:start] = self._tail
-        used = start + self.text.fill(view[start:-1])
-        if used < scratch.text.size - 1:  # the end of the file: the last line may lack a newline
+        used = start + self.text.fill(view[start:room])
+        scratch.text[used : used + 1 + native.AHEAD] = 10
+        if used < room:  # the end of the file: the last line may lack a newline
             open_ended = used > 0 and scratch.text[used - 1] != 10
-            scratch.text[used] = 10
             scratch.used, self._tail, self._ended = used + open_ended, b"", True
             return used > 0
         cut = _last_newline(scratch.text, used)
