@@ -80,6 +80,22 @@ def facts(path: Path, capsys: pytest.CaptureFixture[str], *more: str) -> dict[st
     return found
 
 
+def test_info_is_the_same_for_every_storage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    for shape in ((6, 6), (5, 7), (3, 4, 2), (4,), (3, 0)):
+        dense = np.where(rng.random(shape) < 0.3, rng.integers(-5, 9, shape), 0).astype(float)
+        if shape == (6, 6):
+            dense += dense.T
+        seen = []
+        for name in ("dense", "dense_f", "coo", "csf"):
+            write(tmp_path / "a.npz", to_format(from_dense(dense), name))
+            found = facts(tmp_path / "a.npz", capsys)
+            seen.append({k: v for k, v in found.items() if k not in ("format", "stored", "bytes")})
+        assert all(s == seen[0] for s in seen), seen
+
+
 def test_info_facts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     symmetric = np.array([[1.0, 2, 0], [2, 0, 3], [0, 3, np.nan]])
     write(tmp_path / "s.npz", to_format(from_dense(symmetric), "csr"))

@@ -111,9 +111,9 @@ def test_what_is_no_number(tmp_path: Path, token: str) -> None:
 
 @pytest.mark.parametrize("token", ["1.5", "9223372036854775808", "-9223372036854775809", "1e3"])
 def test_what_is_no_integer(tmp_path: Path, token: str) -> None:
-    with pytest.raises(StorageError, match="line 3: .* is not a whole number"):
+    with pytest.raises(StorageError, match=r"line 3: .* is not a whole number"):
         numbers(tmp_path, [token], "integer")
-    with pytest.raises(StorageError, match="line 3: .* is not a non-negative"):
+    with pytest.raises(StorageError, match=r"line 3: .* is not a non-negative"):
         numbers(tmp_path, ["-1"], "unsigned-integer")
 
 

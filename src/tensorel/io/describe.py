@@ -8,8 +8,9 @@ from typing import TypedDict
 import numpy as np
 
 from tensorel.io.npy import AnyArray
-from tensorel.storage.convert import canonical, count_nonfill, to_coo
+from tensorel.storage.convert import canonical, count_nonfill, dense_view, to_coo
 from tensorel.storage.coo import Coo
+from tensorel.storage.scalars import differs
 from tensorel.storage.stored import Stored
 
 Number = bool | int | float | str
@@ -43,47 +44,81 @@ def _number(value: object) -> Number:
     return plain
 
 
-def _range(stored: Stored, values: AnyArray, nnz: int) -> tuple[list[Number] | None, int]:
+def _range(stored: Stored, values: AnyArray) -> tuple[list[Number] | None, int]:
     """Smallest and largest value, the fill included where it occurs; and the number of nans."""
-    whole = prod(stored.shape)
-    if whole == 0:
-        return None, 0
-    seen = values if nnz == whole else np.append(values, stored.fill)
+    absent = prod(stored.shape) - values.size
+    seen = np.append(values, stored.fill) if absent else values
     if seen.dtype.kind == "c":
         seen = np.abs(seen)
-    bad = np.isnan(seen) if seen.dtype.kind == "f" else np.zeros(seen.size, bool)
-    nans = int(np.count_nonzero(bad))
-    if nans:
-        if nnz < whole and bad[-1]:
-            nans += whole - nnz - 1
-        seen = seen[~bad]
+    nans = 0
+    if seen.dtype.kind == "f":
+        bad = np.isnan(seen)
+        nans = int(np.count_nonzero(bad))
+        if nans and absent and bad[-1]:
+            nans += absent - 1
+        seen = seen[~bad] if nans else seen
     return ([_number(seen.min()), _number(seen.max())] if seen.size else None), nans
 
 
-def _symmetric(coo: Coo) -> bool | None:
-    if len(coo.shape) != 2 or coo.shape[0] != coo.shape[1]:
-        return None
-    turned = canonical(coo, (1, 0))
-    same = np.array_equal(turned.coords[1], coo.coords[0]) and np.array_equal(
-        turned.coords[0], coo.coords[1]
+class _Structure(TypedDict):
+    nonempty: list[int]
+    symmetric: bool | None
+    bandwidth: list[int] | None
+
+
+def _is_square(shape: tuple[int, ...]) -> bool:
+    return len(shape) == 2 and shape[0] == shape[1]
+
+
+def _same(a: AnyArray, b: AnyArray) -> bool:
+    return bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
+
+
+def _sparse_structure(coo: Coo, fill: np.generic) -> _Structure:
+    """From the entries unlike the fill; one sort for the symmetry."""
+    kept = differs(coo.values, fill)
+    if not kept.all():
+        coords = tuple(c[kept] for c in coo.coords)
+        coo = Coo(coords, coo.values[kept], coo.shape, coo.fill, coo.order)
+    symmetric, bandwidth = None, None
+    if _is_square(coo.shape):
+        turned = canonical(coo, (1, 0))
+        there, here = turned.coords[::-1], coo.coords
+        symmetric = all(map(np.array_equal, there, here)) and _same(turned.values, coo.values)
+    if len(coo.shape) == 2 and coo.count:
+        offsets = coo.coords[1].astype(np.int64) - coo.coords[0]
+        bandwidth = [max(-int(offsets.min()), 0), max(int(offsets.max()), 0)]
+    nonempty = [int(np.unique(c).size) for c in coo.coords]
+    return _Structure(nonempty=nonempty, symmetric=symmetric, bandwidth=bandwidth)
+
+
+def _dense_structure(view: AnyArray, fill: np.generic) -> _Structure:
+    """The same from the array itself, with a byte per entry."""
+    mask, axes = differs(view, fill), range(view.ndim)
+    used = [mask.any(axis=tuple(a for a in axes if a != axis)) for axis in axes]
+    bandwidth = None
+    if view.ndim == 2 and mask.any():
+        rows = np.flatnonzero(used[0])
+        first = mask[rows].argmax(axis=1) - rows
+        last = view.shape[1] - 1 - mask[rows, ::-1].argmax(axis=1) - rows
+        bandwidth = [max(-int(first.min()), 0), max(int(last.max()), 0)]
+    return _Structure(
+        nonempty=[int(np.count_nonzero(u)) for u in used],
+        symmetric=_same(view, view.T) if _is_square(view.shape) else None,
+        bandwidth=bandwidth,
     )
-    exact = coo.values.dtype.kind in "fc"
-    return bool(same and np.array_equal(turned.values, coo.values, equal_nan=exact))
-
-
-def _bandwidth(coo: Coo) -> list[int] | None:
-    """Diagonals with entries below and above the main one: the largest i - j and j - i."""
-    if len(coo.shape) != 2 or not coo.count:
-        return None
-    offsets = coo.coords[1].astype(np.int64) - coo.coords[0]
-    return [max(-int(offsets.min()), 0), max(int(offsets.max()), 0)]
 
 
 def describe(stored: Stored) -> Facts:
-    """The facts of a tensor; one pass over its entries, and a sort for the symmetry."""
-    coo = to_coo(stored)
+    """The facts of a tensor; a few passes over its entries, never over cells not stored."""
     nnz, whole = count_nonfill(stored), prod(stored.shape)
-    found, nans = _range(stored, coo.values, nnz)
+    view = dense_view(stored)
+    if view is not None:
+        values, structure = view.reshape(-1), _dense_structure(view, stored.fill)
+    else:
+        coo = to_coo(stored)
+        values, structure = coo.values, _sparse_structure(coo, stored.fill)
+    found, nans = _range(stored, values)
     return Facts(
         shape=list(stored.shape),
         dtype=stored.dtype.name,
@@ -93,9 +128,7 @@ def describe(stored: Stored) -> Facts:
         nnz=nnz,
         density=nnz / whole if whole else 0.0,
         bytes=stored.nbytes,
-        nonempty=[int(np.unique(c).size) for c in coo.coords],
         range=found,
         nan=nans,
-        symmetric=_symmetric(coo),
-        bandwidth=_bandwidth(coo),
+        **structure,
     )
