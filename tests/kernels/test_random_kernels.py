@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from samples import HI, LO, I_
+from samples import HI, I_, LO
 
 from tensorel.algebra import ops
 from tensorel.errors import TensorelError
@@ -75,7 +75,8 @@ def test_random_kernels(exprs: list[Expr], seed: int) -> None:
         For(I_, LO, HI, (
             *(Assign(t, e) for t, e in zip(chosen[2:], exprs[2:])),
             Store(out, I_, exprs[0]),
-            If(convert(exprs[0], BOOL), (Append(buffer, exprs[1]),), (Assign(chosen[1], exprs[1]),)),
+            If(convert(exprs[0], BOOL),
+               (Append(buffer, exprs[1]),), (Assign(chosen[1], exprs[1]),)),
         ), checked=bool(seed % 2)),
     )
     kernel = Kernel("random", (*INPUTS, out), frozenset({"out"}), (buffer,), (), LO, HI, body)

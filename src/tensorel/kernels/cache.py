@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import stat
 import struct
-import tempfile
+import sys
+import threading
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
 import llvmlite
@@ -25,6 +26,7 @@ _MAGIC = b"tensorel kernel 1\n"
 _HEADER = struct.Struct(f"<{len(_MAGIC)}s32sQ")
 LIMIT = 256 * 2**20
 _SWEEP_EVERY = 64
+_numbers = itertools.count()
 
 
 def folder() -> Path | None:
@@ -59,12 +61,9 @@ def _processor() -> str:
     return "\n".join(lines) if any("lags" in x or "Features" in x for x in lines) else host()
 
 
-@cache
 def _version() -> str:
-    try:
-        return metadata.version("tensorel")
-    except metadata.PackageNotFoundError:
-        return "source"
+    package = sys.modules[__name__.partition(".")[0]]
+    return str(getattr(package, "__version__", ""))
 
 
 @cache
@@ -100,18 +99,17 @@ def store(name: str, payload: bytes) -> None:
     if place is None:
         return
     digest = hashlib.sha256(name.encode() + payload).digest()
-    temporary = ""
+    temporary = place / f".new-{os.getpid()}-{threading.get_ident()}-{next(_numbers)}"
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=place, prefix=".new-")
-        with os.fdopen(descriptor, "wb") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
             file.write(_HEADER.pack(_MAGIC, digest, len(payload)) + payload)
         os.replace(temporary, place / name)
         if int(name[:8], 16) % _SWEEP_EVERY == 0:
             sweep(place)
     except OSError:
-        if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
 
 
 def sweep(place: Path, limit: int = LIMIT) -> None:

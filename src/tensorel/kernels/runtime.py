@@ -233,9 +233,7 @@ class CompiledKernel:
             )
         for array, dtype, written in zip(arrays, self._array_dtypes, self._written):
             flags = array.flags
-            if not flags.carray and not (flags.c_contiguous and flags.aligned) or (
-                array.dtype is not dtype and array.dtype != dtype
-            ):
+            if array.dtype != dtype or not (flags.c_contiguous and flags.aligned):
                 raise EngineError(
                     f"kernel {self.name} takes a contiguous array of {dtype.name}, "
                     f"not one of {array.dtype.name} with strides {array.strides}"
