@@ -8,7 +8,6 @@ are sorted by the other axis, as most are, need no sorting of lines.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise
 
@@ -134,14 +133,11 @@ def _fold_kernel(width: DType, pos_width: DType, dtype: DType, words: int) -> Ke
     return _finish(code, name, {"pos", "idx", "val", "report"})
 
 
-@dataclass(frozen=True, slots=True)
 class _Lines:
     """Moves of entries (index and value) within ``idx`` and ``val``."""
 
-    code: Code
-    idx: Memory
-    val: Memory
-    words: int
+    def __init__(self, code: Code, idx: Memory, val: Memory, words: int) -> None:
+        self.code, self.idx, self.val, self.words = code, idx, val, words
 
     def key(self, place: X) -> X:
         return self.idx[place].to(INT64)

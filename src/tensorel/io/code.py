@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,12 +25,14 @@ from tensorel.kernels.loops import Assign, If, Stmt, Store, While
 UINT8, UINT64 = np.dtype("uint8"), np.dtype("uint64")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class X:
     """An expression with operators. A Python number takes the dtype of the other side; both
     sides of an operator have one dtype."""
 
-    e: Expr
+    __slots__ = ("e",)
+
+    def __init__(self, e: Expr) -> None:
+        self.e = e
 
     def _call(self, op: ops.Operator, other: X | int) -> X:
         right = other.e if isinstance(other, X) else const(other, self.e.dtype)
@@ -97,11 +98,13 @@ class X:
         return X(convert(self.e, dtype))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Memory:
     """A physical array."""
 
-    source: Source
+    __slots__ = ("source",)
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
 
     def __getitem__(self, position: X | int) -> X:
         at = position.e if isinstance(position, X) else const(position, INT64)

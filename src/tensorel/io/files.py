@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
-import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,14 +96,13 @@ def _replacing(path: Path) -> Iterator[IO[bytes]]:
             yield stream
         return
     target = path.resolve()
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    part = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}.part")
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with part.open("xb") as stream:
             yield stream
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~mask)
-        os.replace(name, target)
+        if target.exists():
+            part.chmod(target.stat().st_mode & 0o777)
+        part.replace(target)
     except BaseException:
-        os.unlink(name)
+        part.unlink(missing_ok=True)
         raise

@@ -50,14 +50,11 @@ class Line:
         return self.rank + self.words
 
 
-@dataclass(frozen=True, slots=True)
 class _Cursor:
     """Position in the text and the byte there."""
 
-    code: Code
-    text: Memory
-    at: X
-    byte: X
+    def __init__(self, code: Code, text: Memory, at: X, byte: X) -> None:
+        self.code, self.text, self.at, self.byte = code, text, at, byte
 
     def step(self) -> None:
         self.code.set(self.at, self.at + 1)

@@ -10,11 +10,9 @@ import gzip
 import io
 import os
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import IO
 
@@ -26,6 +24,7 @@ from tensorel.errors import StorageError
 from tensorel.io import mtx_native as native
 from tensorel.io.decimals import powers_of_five
 from tensorel.io.npy import check_memory
+from tensorel.io.workers import in_order
 from tensorel.ir.nodes import INT64
 from tensorel.kernels.loops import Status
 from tensorel.kernels.runtime import CompiledKernel, Control, compile
@@ -100,18 +99,17 @@ def open_text(path: str | os.PathLike[str]) -> Iterator[Text]:
             ) from error
 
 
-@dataclass(eq=False, slots=True)
 class _Scratch:
     """One worker's arrays for one block."""
 
-    line: native.Line
-    text: Bytes = field(default_factory=lambda: np.empty(_BLOCK + 1 + native.AHEAD, np.uint8))
-    used: int = 0
-    room: int = 0
-    columns: list[npt.NDArray[np.signedinteger]] = field(default_factory=list)
-    words: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
-    hard: list[npt.NDArray[np.int64]] = field(default_factory=list)
-    report: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    def __init__(self, line: native.Line) -> None:
+        self.line = line
+        self.text: Bytes = np.empty(_BLOCK + 1 + native.AHEAD, np.uint8)
+        self.used = self.room = 0
+        self.columns: list[npt.NDArray[np.signedinteger]] = []
+        self.words = np.empty(0, np.uint64)
+        self.hard: list[npt.NDArray[np.int64]] = []
+        self.report = np.zeros(0, np.int64)
 
     def prepare(self) -> None:
         """Room for as many entries as the text can hold."""
@@ -125,14 +123,14 @@ class _Scratch:
         self.report = np.zeros(native.MAXIMA + line.rank, np.int64)
 
 
-@dataclass(eq=False, slots=True)
 class Entries:
     """The result: coordinate columns, values as 64-bit words, the largest index per axis."""
 
-    columns: list[npt.NDArray[np.signedinteger]]
-    words: npt.NDArray[np.uint64]
-    count: int
-    maxima: list[int]
+    def __init__(
+        self, columns: list[npt.NDArray[np.signedinteger]], words: npt.NDArray[np.uint64],
+        count: int, maxima: list[int],
+    ) -> None:
+        self.columns, self.words, self.count, self.maxima = columns, words, count, maxima
 
 
 class _Reader:
@@ -265,33 +263,27 @@ class _Reader:
         )
 
     # -- the pipeline ------------------------------------------------------------------------
+    def _blocks(self, free: list[_Scratch]) -> Iterator[_Scratch]:
+        """Filled scratches; those that are done come back to ``free``."""
+        while True:
+            scratch = free.pop() if free else _Scratch(self.line)
+            if not self._next(scratch):
+                return
+            yield scratch
+
     def run(self) -> Entries:
+        free: list[_Scratch] = []
+        blocks = self._blocks(free)
         workers = config.current().workers
-        first = _Scratch(self.line)
-        if not self._next(first):
+        first = next(blocks, None)
+        if first is None:
             return self.result
-        if self._ended:
+        if self._ended:  # one block: no threads
             self._take(self._parse(first))
             return self.result
-        free = [first, *(_Scratch(self.line) for _ in range(workers + 1))]
-        waiting: deque[Future[_Scratch]] = deque()
-        more, scratch = True, free.pop(0)
-        with ThreadPoolExecutor(workers, "tensorel-read") as pool:
-            try:
-                while more or waiting:
-                    if more:
-                        waiting.append(pool.submit(self._parse, scratch))
-                    if len(waiting) > workers or not more:
-                        done = waiting.popleft().result()
-                        self._take(done)
-                        free.append(done)
-                    if more:
-                        scratch = free.pop()
-                        more = self._next(scratch)
-            except BaseException:
-                self.control.cancel()
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
+        for done in in_order(self._parse, chain([first], blocks), workers, self.control.cancel):
+            self._take(done)
+            free.append(done)
         return self.result
 
 

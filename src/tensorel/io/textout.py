@@ -5,9 +5,7 @@ Workers format chunks with a native kernel; the caller's thread writes them in o
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO
 
 import numpy as np
@@ -17,6 +15,7 @@ from tensorel import config
 from tensorel.io.line_writer import COORDINATE, NUMBER, tables, writer
 from tensorel.io.mtx_native import Line
 from tensorel.io.npy import AnyArray
+from tensorel.io.workers import in_order
 from tensorel.ir.nodes import DType
 from tensorel.kernels.loops import Status
 from tensorel.kernels.runtime import Control, compile
@@ -66,19 +65,7 @@ class _Chunks:
         if len(starts) < 2 or workers == 1:
             yield from map(self.text, starts)
             return
-        waiting: deque[Future[memoryview]] = deque()
-        with ThreadPoolExecutor(workers, "tensorel-write") as pool:
-            try:
-                for start in starts:
-                    waiting.append(pool.submit(self.text, start))
-                    if len(waiting) > 2 * workers:
-                        yield waiting.popleft().result()
-                while waiting:
-                    yield waiting.popleft().result()
-            except BaseException:
-                self.control.cancel()
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
+        yield from in_order(self.text, starts, workers, self.control.cancel)
 
 
 def write_entries(stream: IO[bytes], coords: Sequence[IndexArray], values: AnyArray) -> None:
