@@ -16,6 +16,10 @@ _SOURCE = _HERE.parent / "src"
 #: Freed blocks go back to the system at once, so that the peak is of live bytes.
 _HONEST_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
 
+#: First calls are measured on little data: with much, page faults and noise of the run itself
+#: outweigh planning and compiling.
+LATENCY_SCALE = 0.02
+
 _IMPORT = """
 import numpy, time
 start = time.perf_counter()
@@ -36,22 +40,20 @@ def _python(arguments: list[str], environment: dict[str, str], timeout: float = 
     return done.stdout
 
 
-def _single(name: str, scale: float, cache: str) -> dict[str, Any]:
-    text = _python(
-        ["-m", "suite.single", name, str(scale)], {"XDG_CACHE_HOME": cache} | _HONEST_MALLOC
-    )
+def _single(measure: str, name: str, scale: float, environment: dict[str, str]) -> dict[str, Any]:
+    text = _python(["-m", "suite.single", measure, name, str(scale)], environment)
     found: dict[str, Any] = json.loads(text.splitlines()[-1])
     return found
 
 
 def first_calls(name: str, scale: float) -> dict[str, Any]:
-    """Latency with an empty disk cache and with a filled one; memory of the second process."""
+    """Latency with an empty disk cache and with the one it left; memory at full size."""
     with tempfile.TemporaryDirectory(prefix="tensorel-bench-") as cache:
         os.chmod(cache, 0o700)
-        cold = _single(name, scale, cache)
-        warm = _single(name, scale, cache)
-    result = {"cold": cold["latency"], "warm": warm["latency"]}
-    return result | {k: v for k, v in warm.items() if k != "latency"}
+        own = {"XDG_CACHE_HOME": cache}
+        cold, warm = (_single("latency", name, LATENCY_SCALE, own) for _ in range(2))
+        memory = _single("memory", name, scale, own | _HONEST_MALLOC)
+    return {"cold": cold["latency"], "warm": warm["latency"], "memory": memory}
 
 
 def import_seconds(tries: int = 7) -> float:

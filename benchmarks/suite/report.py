@@ -123,16 +123,14 @@ def _first(report: Report) -> str:
             rows.append([row.name, "-", "-", "-", "-", "-", row.first.get("error", "-")])
             continue
         cold, warm = row.first["cold"], row.first["warm"]
-        memory = row.first.get("memory")
+        memory = row.first["memory"]
         late = [t for t, bad in (("cold", cold > COLD_LIMIT), ("warm", warm > WARM_LIMIT)) if bad]
         verdict = [f"{t} start over the limit" for t in late]
-        cells = ["-", "-", "-"]
-        if memory:
-            whole = memory["inputs"] + memory["output"]
-            cells = [_mb(whole), _mb(memory["peak"]), _mb(memory["predicted"])]
-            verdict += ["over inputs + output + 20%"] * (memory["peak"] > LEAN * whole)
-            over = memory["predicted"] and memory["peak"] > memory["predicted"]
-            verdict += ["over the prediction"] * bool(over)
+        whole = memory["inputs"] + memory["output"]
+        cells = [_mb(whole), _mb(memory["peak"]), _mb(memory["predicted"])]
+        verdict += ["over inputs + output + 20%"] * (memory["peak"] > LEAN * whole)
+        over = memory["predicted"] and memory["peak"] > memory["predicted"]
+        verdict += ["over the prediction"] * bool(over)
         rows.append([row.name, ms(cold), ms(warm), *cells, "; ".join(verdict) or "ok"])
     head = ["case", "cold, ms", "disk cache, ms", "inputs + output, MB", "peak, MB"]
     return _table([*head, "predicted, MB", "verdict"], rows)
@@ -173,9 +171,10 @@ def markdown(report: Report) -> str:
     ]
     if any(row.first for row in report.rows):
         parts.append(
-            "## First call and memory\n\nSeconds beyond later calls, in a new process: with an "
-            "empty disk cache (limit 100 ms) and from it (limit 20 ms). Peak: inputs plus the "
-            "growth of resident memory during one call.\n\n" + _first(report)
+            "## First call and memory\n\nTime of the first call beyond later ones, in a new "
+            "process, on data scaled by 0.02: with an empty disk cache (limit 100 ms) and from "
+            "it (limit 20 ms). Peak: inputs plus the growth of resident memory during one call "
+            "at full size.\n\n" + _first(report)
         )
     if report.small:
         parts.append("## Small calls\n\n" + _small(report))
