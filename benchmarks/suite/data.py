@@ -24,7 +24,6 @@ FOLDER = "TENSOREL_BENCH_DATA"
 def _remembered(make: Callable[P, Any]) -> Callable[P, Any]:
     """``make`` with its CSR result kept in this process and in the run's folder."""
 
-    @lru_cache(maxsize=4)
     @wraps(make)
     def get(*args: P.args, **kwargs: P.kwargs) -> Any:
         folder = os.environ.get(FOLDER)
@@ -36,7 +35,7 @@ def _remembered(make: Callable[P, Any]) -> Callable[P, Any]:
             sp.save_npz(path, make(*args, **kwargs), compressed=False)
         return _trusted(sp.csr_array(sp.load_npz(path)))
 
-    return get
+    return lru_cache(maxsize=4)(get)  # type: ignore[return-value]
 
 
 def _trusted(matrix: Any) -> Any:
