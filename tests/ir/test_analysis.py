@@ -105,6 +105,11 @@ def test_fill_that_depends_on_the_index_is_zero() -> None:
     assert fill("[i in 3] -> A[i, 0] * float64(i)", A=stored(0.0)) == 0
 
 
+def test_a_scalar_operand_does_not_make_the_fill_undefined() -> None:
+    total = tensor("[] -> sum(i in 3, j in 4) A[i, j]", A=stored(0.0))
+    assert fill("[i in 3, j in 4] -> A[i, j] / S[]", A=stored(0.0), S=total) == 0
+
+
 def test_fill_of_a_choice_with_one_value_is_that_value() -> None:
     a, b = stored(2.0), stored(2.0)
     assert fill("[i in 6] -> where(i < 3, A[i, 0], B[i - 3, 0])", A=a, B=b) == 2

@@ -159,6 +159,8 @@ def _is_whole(node: Node) -> bool:
             if deciding:
                 return all(_whole[a] for a in deciding)
             return any(_whole[a] for a in node.args)
+        case Read() if not node.free:  # one value for all entries: A / A.sum() has fill 0
+            return True
         case _:
             parts = _fill_parts(node)
             return any(_whole[p] for p in parts) if parts else True

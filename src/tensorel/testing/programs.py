@@ -179,8 +179,15 @@ def check(program: Program, trace: Trace | None = None) -> str | None:
     if wrong is None and result.dtype != found.dtype:
         return f"the tensor says {result.dtype}, its array {found.dtype}"
     if wrong is None:
-        wrong = _check_entries(result, found)
+        wrong = _check_entries(result, found) or _check_fill(lazy, result)
     return wrong
+
+
+def _check_fill(lazy: Any, result: Any) -> str | None:
+    """The fill that the program promises is the fill of its result."""
+    promised, found = lazy.fill, result.fill
+    same = found == promised or (found != found and promised != promised)
+    return None if same or result.size == 0 else f"fill is {found}, promised was {promised}"
 
 
 def _place(error: Exception) -> str:
