@@ -91,6 +91,13 @@ class Operator:
     def is_monoid(self) -> bool:
         return self.identity is not None and self.associative
 
+    def distributes(self, monoid: Operator, dtype: DType) -> bool:
+        """Whether a self m(b) = m(a self b) for the monoid m in this dtype. Sums distribute over
+        min and max only while they do not wrap around, so not for integers."""
+        if monoid.name not in self.distributes_over:
+            return False
+        return self.name != "add" or dtype.kind == "f"
+
     def resolve(self, *dtypes: DType) -> tuple[tuple[DType, ...], DType]:
         """The dtypes that arguments are cast to, and the dtype of the result, as NumPy has it."""
         found = self._cache.get(dtypes)
@@ -107,8 +114,8 @@ class Operator:
             except TypeError as error:
                 names = ", ".join(d.name for d in dtypes)
                 raise TypeError_(f"{self.name} does not take {names}") from error
-            if out == np.float16:  # we have no float16: NumPy's small-int results become float32
-                return (np.dtype("float32"),) * len(dtypes), np.dtype("float32")
+            # we have no float16: where NumPy computes small integers in it, we take float32
+            *into, out = (np.dtype("float32") if d == np.float16 else d for d in (*into, out))
             return tuple(into), out
         common = np.result_type(*dtypes)
         return (common,) * len(dtypes), common

@@ -139,14 +139,14 @@ class Job:
     def ranges(self, workers: int, most: int | None = None) -> list[tuple[int, int]]:
         """The outer loop cut into ranges of about equal work."""
         extent = 1 if self.outer is None else self.extents[self.outer]
-        if extent == 0:
+        if extent == 0 and not self.nest.serial:
             return []
         count = 1
         if self.step.cost >= SMALL_COST:
             count = max(RANGES_PER_WORKER * workers if workers > 1 else 1,
                         math.ceil(self.step.cost / RANGE_COST))
         count = min(count, extent, most or 4096)
-        if count <= 1:
+        if count <= 1 or self.nest.serial:
             return [(0, extent)]
         bounds = self._bounds(extent, count)
         return [(a, b) for a, b in zip(bounds, bounds[1:]) if a < b]
@@ -334,7 +334,7 @@ def _workspace(job: Job) -> dict[str, Array]:
         "w_seen": np.zeros(room if nest.counted else 0, np.int64),
     }
     words = room
-    for k in range(out.bitmap_levels):
+    for k in range(0 if out.dense_tail else out.bitmap_levels):
         words = (words + 63) // 64
         space[f"w_bits{k}"] = np.zeros(max(words, 1), np.uint64)
     return space
@@ -342,14 +342,14 @@ def _workspace(job: Job) -> dict[str, Array]:
 
 def _level_arrays(job: Job, joined: dict[str, Array], counts: Array) -> PhysicalArrays:
     out = job.out
-    rank = len(out.axes)
+    rank = len(out.axes) - out.dense_tail
     arrays: PhysicalArrays = {}
     for level in range(out.dense, rank):
         if level > out.dense:
             arrays[f"pos{level}"] = _bounds_of(joined[f"kids{level - 1}"], joined["val"].size)
         elif out.dense:
             arrays[f"pos{level}"] = _bounds_of(counts, joined["val"].size)
-        elif rank > 1:
+        elif rank > 1 or out.dense_tail:
             arrays["pos0"] = np.array([0, joined["idx0"].size], dtype=_width(joined["val"].size))
         arrays[f"idx{level}"] = joined[f"idx{level}"]
     arrays["val"] = joined["val"]

@@ -228,6 +228,8 @@ def run_view(step: ViewStep, source: Stored) -> Stored:
 
 
 def run_bulk(step: BulkStep, values: dict[str, Stored]) -> Stored:
+    if step.op == "one_hot":
+        return one_hot(dense_array(values[step.args[0]]), step)
     result = bulk.run(step.op, [values[a] for a in step.args], step.params, step.shape, step.dtype)
     fill = step.fill.value
     same = result.fill == fill or (result.fill != result.fill and fill != fill)
@@ -237,6 +239,16 @@ def run_bulk(step: BulkStep, values: dict[str, Stored]) -> Stored:
         else:
             result = Stored(result.format, result.shape, result.dtype, fill, result.arrays)
     return to_format(result, step.target.format)
+
+
+def one_hot(idx: np.ndarray, step: BulkStep) -> Stored:  # type: ignore[type-arg]
+    """The boolean matrix S[j, k] = (idx[k] == j) as csr."""
+    rows = step.shape[0]
+    pos = np.zeros(rows + 1, np.int32 if idx.size < 2**31 else np.int64)
+    np.cumsum(np.bincount(idx, minlength=rows), out=pos[1:])
+    places = np.argsort(idx, kind="stable").astype(np.int32 if idx.size < 2**31 else np.int64)
+    arrays = {"pos1": pos, "idx1": places, "val": np.ones(idx.size, bool)}
+    return Stored(step.target.format, step.shape, step.dtype, np.bool_(False), arrays)
 
 
 def run_blas(step: BlasStep, values: dict[str, Stored]) -> Stored:

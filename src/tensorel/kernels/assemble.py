@@ -62,7 +62,7 @@ class Assembler:
         self.nest = low.nest
         self.out = low.nest.output
         self.outer, self.tail = cell_loops(low.nest)
-        self.accumulates = self.nest.op is not None and (
+        self.accumulates = self.nest.op is not None and not self.nest.serial and (
             not self.outer or any(n in self.nest.reduced for n in self.outer))
         self.total: Expr = const(1, INT64)
 
@@ -256,7 +256,8 @@ class BucketAssembler(Assembler):
 
 
 class LevelAssembler(Assembler):
-    """Entries appended in storage order: ``dense`` leading levels, compressed ones below.
+    """Entries appended in storage order: ``dense`` leading levels, compressed ones below, and
+    perhaps one dense level last (``dense_tail``).
 
     Buffers: idx<l> per compressed level, kids<l> (children of each node) between them, val.
     ``counts`` holds the children of each position of the dense levels."""
@@ -264,26 +265,41 @@ class LevelAssembler(Assembler):
     def prepare(self) -> None:
         out, low = self.out, self.low
         self.rank = len(out.axes)
+        self.last = self.rank - 1 - out.dense_tail  # the last compressed level
         self.indices: dict[int, Buffer] = {
-            l: low.buffer(f"idx{l}", out.index_dtypes[l]) for l in range(out.dense, self.rank)
+            l: low.buffer(f"idx{l}", out.index_dtypes[l]) for l in range(out.dense, self.last + 1)
         }
         self.kids: dict[int, Buffer] = {
-            l: low.buffer(f"kids{l}", INT64) for l in range(out.dense, self.rank - 1)
+            l: low.buffer(f"kids{l}", INT64) for l in range(out.dense, self.last)
         }
         self.values = low.buffer("val", out.dtype)
         self.counts = low.own_array("counts", INT64) if out.dense else None
         self.starts: dict[int, Local] = {}
-        first = next((k for k, n in enumerate(self.outer) if n in self.nest.reduced), None)
-        self.workspace: Workspace | None = None
-        if first is not None:
-            self.workspace = Workspace(self)
+        self.reserved = False
+        self.workspace: Workspace | DenseRow | None = None
+        if any(n in self.nest.reduced for n in self.outer):
+            self.workspace = DenseRow(self) if out.dense_tail else Workspace(self)
+        low.announce = self._announce
         self.accumulates = False
+
+    def _announce(self, name: str, count: Expr | None) -> None:
+        """Room for a whole row at once: its appends need no check."""
+        if name != self.out.axes[-1] or self.workspace is not None:
+            return
+        if self.out.dense_tail:
+            count = self.low.extent(name)
+        self.reserved = count is not None
+        if count is not None:
+            room = self.low.let("room", count)
+            if not self.out.dense_tail:
+                self.low.emit(Reserve(self.indices[self.last], room))
+            self.low.emit(Reserve(self.values, room))
 
     def enter(self, name: str) -> None:
         if name in self.nest.reduced:
             return
         level = self.out.axes.index(name)
-        if level + 1 < self.rank and level + 1 >= self.out.dense:
+        if level < self.last and level + 1 >= self.out.dense:
             start = self.low.fresh("start")
             self.low.emit(Length(start, self.indices[level + 1]))
             self.starts[level] = start
@@ -295,6 +311,8 @@ class LevelAssembler(Assembler):
         level = self.out.axes.index(name)
         if self.workspace is not None and level == self.rank - 2:
             self.workspace.flush()
+        elif self.out.dense_tail and level == self.last:
+            low.emit(Append(self.indices[level], self.coordinate(level)))
         if level not in self.starts:
             return
         length = low.fresh("length")
@@ -325,14 +343,53 @@ class LevelAssembler(Assembler):
         if self.workspace is not None:
             self.workspace.add(value, seen)
             return
+        add = AppendReserved if self.reserved else Append
         value = low.let("x", convert(self.complete(value, seen), self.out.dtype))
+        if self.out.dense_tail:
+            low.emit(add(self.values, value))
+            return
         with low.block() as then:
-            low.emit(Append(self.indices[self.rank - 1], self.coordinate(self.rank - 1)))
-            low.emit(Append(self.values, value))
+            low.emit(add(self.indices[self.last], self.coordinate(self.last)))
+            low.emit(add(self.values, value))
         if self.out.keep_fill:
             low.blocks[-1].extend(then)
         else:
             low.emit(If(self.differs(value), tuple(then)))
+
+
+class DenseRow:
+    """Accumulators of a dense last level: flushed whole when anything was added."""
+
+    def __init__(self, owner: LevelAssembler) -> None:
+        self.owner, self.low = owner, owner.low
+        self.values = self.low.own_array("w_val", owner.out.dtype)
+        self.touched = self.low.fresh("touched")
+        self.low.emit(Assign(self.touched, const(0, INT64)))
+
+    def add(self, value: Expr, seen: Expr | None) -> None:
+        low, op = self.low, self.owner.nest.op
+        assert op is not None
+        at = low.let("at", low.value(self.owner.out.coords[-1]))
+        low.emit(Store(self.values, at, low.combine(op, Read(self.values, (at,)), value)))
+        low.emit(Assign(self.touched, const(1, INT64)))
+
+    def flush(self) -> None:
+        low, owner, out = self.low, self.owner, self.owner.out
+        op = owner.nest.op
+        assert op is not None and op.identity is not None
+        size = low.extent(out.axes[-1])
+        at = low.fresh("at")
+        identity = const(op.identity(out.dtype), out.dtype)
+        with low.block() as then:
+            low.emit(Append(owner.indices[owner.last], owner.coordinate(owner.last)))
+            low.emit(Reserve(owner.values, size))
+            copy: tuple[Stmt, ...] = (
+                AppendReserved(owner.values, Read(self.values, (at,))),
+                Store(self.values, at, identity),
+            )
+            low.emit(For(at, const(0, INT64), size, copy))
+            low.emit(Assign(self.touched, const(0, INT64)))
+        low.emit(If(compare(ops.greater, self.touched, 0), tuple(then)))
 
 
 class Workspace:
@@ -386,7 +443,7 @@ class Workspace:
     def flush(self) -> None:
         """Append the touched entries in order and clear the workspace."""
         low, owner = self.low, self.owner
-        index = owner.indices[owner.rank - 1]
+        index = owner.indices[owner.last]
         low.emit(Reserve(index, self.touched))
         low.emit(Reserve(owner.values, self.touched))
         with low.block() as then:
@@ -424,8 +481,7 @@ class Workspace:
         value = low.let("x", owner.complete(Read(self.values, (at,)), seen))
         low.emit(Store(self.values, at, const(op.identity(out.dtype), out.dtype)))
         entry: tuple[Stmt, ...] = (
-            AppendReserved(owner.indices[owner.rank - 1],
-                           convert(at, out.index_dtypes[owner.rank - 1])),
+            AppendReserved(owner.indices[owner.last], convert(at, out.index_dtypes[owner.last])),
             AppendReserved(owner.values, value),
         )
         low.emit(If(owner.differs(value), entry))

@@ -97,6 +97,9 @@ class Lowering:
     buffers: list[Buffer] = field(default_factory=list)
     scalars: dict[str, tuple[Local, object]] = field(default_factory=dict)
     done_reductions: dict[Reduce, Expr] = field(default_factory=dict)
+    open_reductions: set[Reduce] = field(default_factory=set)
+    #: told before each loop: its index, and how many iterations it has at most (None: unknown)
+    announce: Callable[[str, Expr | None], None] = field(default=lambda name, count: None)
 
     def __post_init__(self) -> None:
         self.extents = dict(self.nest.extents)
@@ -213,11 +216,9 @@ class Lowering:
     def reduction(self, e: Reduce) -> Expr:
         """An inner reduction: loops around a scalar accumulator."""
         assert e.op.identity is not None
+        self.open_reductions.add(e)
         acc = self.fresh("acc", e.dtype)
         self.emit(Assign(acc, const(e.op.identity(e.dtype), e.dtype)))
-        total = 1
-        for a in e.axes:
-            total *= a.extent
         reads = {r for r in postorder(e.body) if isinstance(r, Read)}
         names = {a.name for a in e.axes}
         fixed = Analysis(self.strict, lambda r: r.free.isdisjoint(names))
@@ -238,6 +239,7 @@ class Lowering:
         self.bound, self.done_reductions = bound, done
         for r, state in states.items():
             self.accesses[r].restore(state)
+        self.open_reductions.discard(e)
         if count is not None:
             self._add_missing(e, acc, count, names)
         return acc
@@ -446,7 +448,9 @@ class Lowering:
             if leave is not None:
                 leave(name)
 
-        Looper(self, name, support(name), depth == 0, depth <= 1 and bool(rest)).run(body)
+        Looper(
+            self, name, support(name), depth == 0, depth <= 1 and bool(rest), not rest
+        ).run(body)
 
     def _hoist(self) -> None:
         """Resolve what the bound indices determine; inner loops then read locals."""
@@ -454,7 +458,8 @@ class Lowering:
             if access.value is None and self._wants_early(access):
                 self.resolve(access)
         for e in self._reductions():
-            if e not in self.done_reductions and self.is_bound(e):
+            if e not in self.done_reductions and e not in self.open_reductions \
+                    and self.is_bound(e):
                 self.done_reductions[e] = self.reduction(e)
 
     def _wants_early(self, access: Access) -> bool:
@@ -504,6 +509,7 @@ class Looper:
     support: Formula
     outermost: bool
     checked: bool
+    innermost: bool
     merged: tuple[Access, ...] = ()
 
     def run(self, body: Callable[[], None]) -> None:
@@ -522,6 +528,8 @@ class Looper:
             self._dense(inner)
         elif len(leaders) == 1:
             self._single(leaders[0], inner)
+        elif len(leaders) == 2 and self.innermost and self._is_simple(leaders):
+            self._two_way(leaders, inner)
         else:
             self._merge(leaders, inner)
         low.bound, low.done_reductions = bound, done
@@ -632,10 +640,12 @@ class Looper:
                     low.resolve(a)
             changed = [a for a in low.accesses.values() if a.valid is not before[a]]
             changed += [a for a in self.merged if a.valid is not None]
-            guard = self._guard() if changed else None
+            guard = self._guard() if changed or self.innermost else None
             if guard is None:
                 body()
                 return
+            if isinstance(guard, Const):
+                return  # nothing here differs from the background
             with low.block() as then:
                 body()
             low.emit(If(guard, tuple(then)))
@@ -648,13 +658,15 @@ class Looper:
 
         def known(read: Read) -> Formula:
             valid = low.accesses[read].valid
+            if isinstance(valid, Const):
+                return TRUE if bool(valid.value) else FALSE
             return TRUE if valid is None else has(read)
 
         formula = restrict(self.support, known)
         if formula.kind == "true":
             return None
         if formula.kind == "false":
-            return None
+            return const(False)
         sure = formula.parts if formula.kind == "and" else (formula,)
         guard = self._condition(formula)
         for part in sure:
@@ -686,6 +698,7 @@ class Looper:
     def _dense(self, inner: Callable[[Expr], None]) -> None:
         low = self.low
         v = low.fresh(self.name)
+        low.announce(self.name, None)
         with low.block() as body:
             inner(v)
         low.emit(For(v, self.begin, self.end, tuple(body), self.checked))
@@ -730,6 +743,7 @@ class Looper:
     def _single(self, a: Access, inner: Callable[[Expr], None]) -> None:
         low = self.low
         walk, lo, hi, step, offset = self._range(a)
+        low.announce(self.name, minus(hi, lo))
         q = low.fresh("q")
         with low.block() as body:
             c = low.let("c", walk.coord(q))
@@ -756,6 +770,66 @@ class Looper:
         else:
             low.emit(For(q, lo, hi, tuple(body), self.checked))
 
+    def _is_simple(self, leaders: list[Access]) -> bool:
+        """Walks without runs, read at the index itself."""
+        for a in leaders:
+            walk = a.level.walk(a.arrays, a.position, a.coords)
+            parts = split_affine(a.index, self.name)
+            if walk is None or walk.runs or parts is None or parts[0] != 1:
+                return False
+        return True
+
+    def _two_way(self, leaders: list[Access], inner: Callable[[Expr], None]) -> None:
+        """Union of two walks: one loop while both last, then the rest of each. In each of the
+        three cases it is known which operand is stored, so the body is specialized."""
+        low = self.low
+        a, b = leaders
+        ranges = [self._range(x) for x in leaders]
+        walks, los, his, _, offsets = zip(*ranges)
+        count: Expr = plus(minus(his[0], los[0]), minus(his[1], los[1]))
+        low.announce(self.name, low.let("most", count))
+        cursors = [low.fresh("q"), low.fresh("q")]
+        for q, lo in zip(cursors, los):
+            low.emit(Assign(q, lo))
+
+        def case(v: Expr, present: tuple[bool, bool]) -> list[Stmt]:
+            states = {x: x.state() for x in low.accesses.values()}
+            bound, done = dict(low.bound), dict(low.done_reductions)
+            with low.block() as body:
+                for x, walk, q, here in zip(leaders, walks, cursors, present):
+                    c = low.let("c", plus(v, offsets[leaders.index(x)]))
+                    self._enter(x, walk, q, None, c)
+                    x.valid = None if here else const(False)
+                    if not here:
+                        x.value = x.read.tensor.fill if x.resolved else None  # type: ignore[attr-defined]
+                inner(v)
+                for q, here in zip(cursors, present):
+                    if here:
+                        low.emit(Assign(q, plus(q, 1)))
+            low.bound, low.done_reductions = bound, done
+            for x, state in states.items():
+                x.restore(state)
+            return body
+
+        def coordinate(k: int) -> Expr:
+            return minus(walks[k].coord(cursors[k]), offsets[k])
+
+        more = [compare(ops.less, q, hi) for q, hi in zip(cursors, his)]
+        with low.block() as loop:
+            x, y = low.let("x", coordinate(0)), low.let("y", coordinate(1))
+            both_there, first, second = case(x, (True, True)), case(x, (True, False)), case(
+                y, (False, True))
+            rest = If(compare(ops.less, x, y), tuple(first), tuple(second))
+            low.emit(If(compare(ops.equal, x, y), tuple(both_there), (rest,)))
+        together = both(*more)
+        assert together is not None
+        low.emit(While(together, tuple(loop), self.checked))
+        for k, present in ((0, (True, False)), (1, (False, True))):
+            with low.block() as tail:
+                tail_body = case(low.let("x", coordinate(k)), present)
+                low.blocks[-1].extend(tail_body)
+            low.emit(While(more[k], tuple(tail), self.checked))
+
     def _merge(self, leaders: list[Access], inner: Callable[[Expr], None]) -> None:
         """Union of several ascending walks; each step takes the smallest coordinate."""
         low = self.low
@@ -767,6 +841,7 @@ class Looper:
             low.emit(Assign(q, lo))
             parts.append((a, walk, q, hi, step, offset, v))
             self._peek(walk, q, hi, step, offset, v, top)
+        low.announce(self.name, None)
         smallest: Expr = parts[0][6]
         for p in parts[1:]:
             smallest = Call(ops.minimum, (smallest, p[6]))

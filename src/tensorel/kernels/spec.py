@@ -38,7 +38,8 @@ class Assembly(Enum):
 @dataclass(frozen=True, slots=True)
 class Output:
     """``axes``: indices in storage order. ``coords``: what is stored for each axis (the index
-    itself unless the step rekeys). ``dense``: how many leading levels are dense.
+    itself unless the step rekeys). ``dense``: how many leading levels are dense;
+    ``dense_tail``: so is the last one.
     ``index_dtypes``: of stored coordinates per axis. ``keep_fill``: store entries that equal the
     fill too. ``pattern``: the read whose stored entries are the result's (SHARED)."""
 
@@ -52,6 +53,7 @@ class Output:
     guard: Expr | None = None
     keep_fill: bool = False
     bitmap_levels: int = 1
+    dense_tail: bool = False
     pattern: Read | None = None
 
 
@@ -77,6 +79,12 @@ class Nest:
     residual: Expr | None = None
     counted: bool = False
     everywhere: bool = False
+
+    @property
+    def serial(self) -> bool:
+        """One call runs all of it: the rest of a counted scalar is known only inside."""
+        scalar = not self.output.axes
+        return scalar and self.counted and not isinstance(self.residual, Const)
 
     @property
     def extent(self) -> dict[str, int]:

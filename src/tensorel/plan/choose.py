@@ -348,6 +348,8 @@ class Chooser:
         known, idx = self.known_of(read.tensor), self.known_of(indexer.tensor)
         self.counter += 1
         shape = (*read.tensor.shape[:axis], indexer.tensor.shape[0], *read.tensor.shape[axis + 1:])
+        if read.tensor.fill.value == 0:
+            return self._gather_join(read, axis, indexer, known, idx, shape)
         fmt_out = resolve("coo", shape, read.dtype)
         name = f"g{self.counter}"
         share = indexer.tensor.shape[0] / max(read.tensor.shape[axis], 1)
@@ -363,6 +365,32 @@ class Chooser:
         again = Read(made.source, indices)
         if all(self._can_follow(i) for i in indices):
             return again
+        deeper = [k for k, i in enumerate(indices) if isinstance(i, Read)]
+        return (self._gather(again, deeper[0]) if deeper else None) or again
+
+    def _gather_join(self, read: Read, axis: int, indexer: Read, known: Known, idx: Known,
+                     shape: tuple[int, ...]) -> Expr:
+        """T[.., idx[k], ..] = sum_j where(S[j, k], T[.., j, ..], 0) with S[j, k] = (idx[k] == j):
+        each stored entry of T meets the places that ask for its coordinate."""
+        extent = read.tensor.shape[axis]
+        pairs = (extent, shape[axis])
+        fmt = resolve("csr", pairs, ops.BOOL)
+        wide = index_dtypes(fmt, ops.BOOL, pairs, float(shape[axis]))
+        chosen = self._add(BulkStep(
+            Slot(f"s{self.counter}", fmt, wide), pairs, ops.BOOL, const(False),
+            f"s{self.counter} = places of {idx.slot.name}", float(shape[axis]),
+            5.0 * shape[axis] + 4.0 * extent, 40.0 * shape[axis] + 8.0 * extent,
+            20.0 * shape[axis] + extent, op="one_hot", args=(idx.slot.name,), params=(extent,),
+        ), float(shape[axis]))
+        axes = tuple(Axis(f"g{k}", n) for k, n in enumerate(shape))
+        inner = Axis("h", extent)
+        at = tuple(Index("h") if k == axis else Index(f"g{k}") for k in range(len(shape)))
+        body = Call(ops.where, (Read(chosen.source, (Index("h"), Index(f"g{axis}"))),
+                                Read(known.source, at), const(0, read.dtype)))
+        made = self._nest(f"g{self.counter}", axes, ops.add, (inner,), body,
+                          known.source.fill, None)
+        indices = (*read.indices[:axis], indexer.indices[0], *read.indices[axis + 1:])
+        again = Read(made.source, indices)
         deeper = [k for k, i in enumerate(indices) if isinstance(i, Read)]
         return (self._gather(again, deeper[0]) if deeper else None) or again
 
@@ -510,14 +538,13 @@ class NestSearch:
             self._dense_support()
             return
         residual = absent(self.body, lambda r: not r.free.isdisjoint(reduced))
-        if not residual.free.isdisjoint(reduced) or (
-                not self.names and not isinstance(plain.background, Const)):
+        if not residual.free.isdisjoint(reduced):
             self._dense_support()
             return
         self.counted = True
-        self.residual = plain.background if self.support.kind != "true" else residual
-        if self.residual is None:
-            self.residual = residual
+        self.residual = residual
+        if not any(isinstance(e, Read) for e in postorder(residual)):
+            self.residual = Analysis(strict).cover(residual).background or residual
         self.reduced_support = cover.support
 
     def _dense_support(self) -> None:
@@ -599,6 +626,8 @@ class NestSearch:
             return found
         order_now = tuple(self.names.index(n) for n in out_loops)
         dense = self._dense_levels(out_loops, cells)
+        if self.want is not None and self.want.is_dense:
+            return found or [self._as_list(sim, cells, head)]
         in_order = not head or (loops.index(out_loops[-1]) > head[0] and all(
             loops.index(n) < head[0] for n in out_loops[:-1]))
         shared = self._shared(order_now, head)
@@ -608,7 +637,10 @@ class NestSearch:
         if self._order_wanted(order_now) and in_order and counted_ok:
             room = self.extents[out_loops[-1]]
             workspace = bool(head)
-            if not workspace or room <= max(2**22, 16 * cells):
+            if self._dense_tail(order, out_loops, dense) and not self.counted:
+                tail = replace(self._output(Assembly.LEVELS, out_loops, dense), dense_tail=True)
+                found.append((tail, order_now, cells * 0.5))
+            elif not workspace or room <= max(2**22, 16 * cells):
                 extra = cells * (WORKSPACE if workspace else APPEND)
                 if workspace:
                     extra += sim.iterations * 2.0 + room * 0.5
@@ -620,12 +652,15 @@ class NestSearch:
                     and self.extents[flipped[0]] <= 8 * cells + 2**16:
                 found.append((self._output(Assembly.BUCKET, flipped, 1),
                               tuple(self.names.index(n) for n in flipped), cells * 6.0))
-            entries = sim.iterations if head else cells
-            axes_order = self._list_order()
-            axes = tuple(self.names[k] for k in axes_order)
-            found.append((self._output(Assembly.LIST, axes, 0), axes_order,
-                          entries * LIST_SORT + 5000.0))
+            found.append(self._as_list(sim, cells, head))
         return found
+
+    def _as_list(self, sim: Simulation, cells: float, head: list[int]
+                 ) -> tuple[Output, tuple[int, ...], float]:
+        entries = sim.iterations if head else cells
+        axes_order = self._list_order()
+        axes = tuple(self.names[k] for k in axes_order)
+        return self._output(Assembly.LIST, axes, 0), axes_order, entries * LIST_SORT + 5000.0
 
     def _shared(self, order: tuple[int, ...], head: list[int]) -> Read | None:
         """The read whose stored entries are exactly those of the result, if there is one."""
@@ -667,6 +702,14 @@ class NestSearch:
         if self.want is not None and isinstance(self.want, Stack):
             return order == self.want.order
         return len(order) <= 2 or order == tuple(range(len(order)))
+
+    def _dense_tail(self, order: tuple[str, ...], out_loops: tuple[str, ...], dense: int) -> bool:
+        """No sparse operand has the last axis: below each sparse position it is full."""
+        last = out_loops[-1]
+        if self.want is not None or len(out_loops) - dense < 2 or order[-1] != last:
+            return False
+        sparse = [r for r in reads_of(self.support) if last in r.free]
+        return not sparse and self.support.kind != "true"
 
     def _dense_levels(self, loops: tuple[str, ...], cells: float) -> int:
         """How many leading levels are dense: as wanted, or one when most rows have entries."""
@@ -710,13 +753,13 @@ class NestSearch:
         return min(size, self._points_bound(self.support))
 
     def _points_bound(self, f: Formula) -> float:
-        """At most so many index tuples (output and reduced) lie in the support."""
-        everything = math.prod(float(n) for n in self.extents.values())
+        """At most so many output cells have a point of the support."""
+        everything = math.prod(float(self.extents[n]) for n in self.names)
         if f.kind == "has":
             assert f.read is not None
             read = f.read
             known = self.chooser.known_of(read.tensor)  # type: ignore[arg-type]
-            others = math.prod(float(n) for v, n in self.extents.items() if v not in read.free)
+            others = math.prod(float(self.extents[v]) for v in self.names if v not in read.free)
             return min(known.count * others, everything)
         if f.kind == "and":
             return min(self._points_bound(p) for p in f.parts)
@@ -750,6 +793,10 @@ class NestSearch:
             return fmt
         if out.assembly is Assembly.LIST:
             return self.want if self.want is not None else self._list_format(shape)
+        if out.dense_tail:
+            levels = tuple(Dense(a) for a in order[: out.dense]) + tuple(
+                Compressed(k) for k in range(out.dense, rank - 1)) + (Dense(order[-1]),)
+            return Stack("csf+dense", order, levels)
         if rank == 1 and out.dense == 0:
             return resolve("coo", shape, self.dtype)
         if rank == 2 and out.dense <= 1:

@@ -160,7 +160,7 @@ def order_contractions(program: Program) -> None:
 
 def distributing(op: ops.Operator, body: Expr) -> ops.Operator | None:
     """The operator of the body's root if it distributes over the monoid ``op``."""
-    if isinstance(body, Call) and op.name in body.op.distributes_over and body.op.associative \
+    if isinstance(body, Call) and body.op.distributes(op, body.dtype) and body.op.associative \
             and body.op.commutative and all(a.dtype == body.dtype for a in body.args):
         return body.op
     return None

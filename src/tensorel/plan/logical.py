@@ -191,8 +191,8 @@ def _flatten(e: Expr) -> tuple[Expr, dict[str, int]]:
             return x
         for k, arg in enumerate(x.args):
             if (
-                isinstance(arg, Reduce) and arg.op.name in x.op.distributes_over
-                and arg.dtype == x.dtype and all(a.dtype == x.dtype for a in x.args)
+                isinstance(arg, Reduce) and x.op.distributes(arg.op, x.dtype)
+                and all(a.extent for a in arg.axes) and arg.dtype == x.dtype and all(a.dtype == x.dtype for a in x.args)
                 and not any(a.name in x.args[1 - k].free for a in arg.axes)
             ):
                 fire("pull-reduction: a*sum(b) -> sum(a*b)")
