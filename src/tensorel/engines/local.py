@@ -230,7 +230,11 @@ def run_view(step: ViewStep, source: Stored) -> Stored:
 def run_bulk(step: BulkStep, values: dict[str, Stored]) -> Stored:
     if step.op == "one_hot":
         return one_hot(dense_array(values[step.args[0]]), step)
-    result = bulk.run(step.op, [values[a] for a in step.args], step.params, step.shape, step.dtype)
+    args = [values[a] for a in step.args]
+    if step.op == "take":  # out of range only under a where that is false there
+        extent = args[0].shape[step.params[0]]  # type: ignore[call-overload]
+        args[1] = from_dense(np.clip(dense_array(args[1]), 0, extent - 1))
+    result = bulk.run(step.op, args, step.params, step.shape, step.dtype)
     fill = step.fill.value
     same = result.fill == fill or (result.fill != result.fill and fill != fill)
     if not same:
@@ -244,9 +248,14 @@ def run_bulk(step: BulkStep, values: dict[str, Stored]) -> Stored:
 def one_hot(idx: np.ndarray, step: BulkStep) -> Stored:  # type: ignore[type-arg]
     """The boolean matrix S[j, k] = (idx[k] == j) as csr."""
     rows = step.shape[0]
-    pos = np.zeros(rows + 1, np.int32 if idx.size < 2**31 else np.int64)
+    width = np.int32 if idx.size < 2**31 else np.int64
+    places = np.argsort(idx, kind="stable").astype(width)
+    inside = (idx >= 0) & (idx < rows)
+    if not inside.all():  # reads under a where that is false there
+        places = places[inside[places]]
+        idx = idx[inside]
+    pos = np.zeros(rows + 1, width)
     np.cumsum(np.bincount(idx, minlength=rows), out=pos[1:])
-    places = np.argsort(idx, kind="stable").astype(np.int32 if idx.size < 2**31 else np.int64)
     arrays = {"pos1": pos, "idx1": places, "val": np.ones(idx.size, bool)}
     return Stored(step.target.format, step.shape, step.dtype, np.bool_(False), arrays)
 

@@ -315,10 +315,9 @@ class Lowering:
     def _range_check(self, access: Access, e: Expr, axis: int, at: Expr) -> Expr | None:
         size = access.read.tensor.shape[axis]  # type: ignore[attr-defined]
         bounds = index_range(e, self.extents)
-        if bounds is None:
-            return None  # values of an index array: checked when it was built
-        low = compare(ops.greater_equal, at, 0) if bounds[0] < 0 else None
-        high = compare(ops.less, at, self._axis_extent(access, axis)) if bounds[1] >= size else None
+        lowest, highest = bounds if bounds is not None else (-1, size)  # data: unknown
+        low = compare(ops.greater_equal, at, 0) if lowest < 0 else None
+        high = compare(ops.less, at, self._axis_extent(access, axis)) if highest >= size else None
         return both(low, high)
 
     def find(self, access: Access, at: Expr, inside: Expr | None) -> None:

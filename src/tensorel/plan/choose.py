@@ -341,6 +341,8 @@ class Chooser:
             return None  # found directly
         if len(indexer.indices) != 1 or not isinstance(indexer.indices[0], Index):
             return None
+        if read.tensor.shape[axis] == 0:
+            return read.tensor.fill
         others = [i for k, i in enumerate(read.indices) if k != axis]
         if any(not e.free.isdisjoint(indexer.free) for e in others):
             return None  # the same index elsewhere: pointwise gather, looked up per point
@@ -523,6 +525,7 @@ class NestSearch:
     def _count_missing(self, op: ops.Operator | None, strict: bool) -> None:
         """Does the reduction meet points that are not stored and do not equal its identity?"""
         self.counted, self.everywhere, self.residual = False, False, None
+        self.whole_cells = False
         self.reduced_support = self.support
         if op is None or not self.reduced:
             return
@@ -532,7 +535,15 @@ class NestSearch:
         assert op.identity is not None
         identity = const(op.identity(self.dtype), self.dtype)
         plain = Analysis(strict).cover(self.body)
-        if cover.support.kind == "true" or plain.background is identity:
+        if plain.background is identity:
+            return
+        if cover.support.kind == "true":
+            # a visited cell sees all its points, others keep the fill: which is not the identity,
+            # so no cell may be delivered in parts
+            if plain.support.kind != "true":
+                self.whole_cells = bool(self.names)
+                if not self.names:
+                    self._dense_support()
             return
         if op.repeat is None and not op.idempotent:
             self._dense_support()
@@ -608,7 +619,8 @@ class NestSearch:
         loops = [n for n in order[: last + 1]]
         out_loops = tuple(n for n in loops if n not in self.reduced)
         head = [k for k, n in enumerate(loops) if n in self.reduced]
-        if head and self.counted and not isinstance(self.residual, Const):
+        if head and (self.whole_cells or (
+                self.counted and not isinstance(self.residual, Const))):
             return []  # what was not visited differs per cell: it must be known at the cell
         size = math.prod(float(self.extents[n]) for n in self.names)
         cells = min(self.cell_count(sim), size)
