@@ -11,7 +11,6 @@ equality is identity and a common subexpression is one object.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from weakref import WeakValueDictionary
 
@@ -42,14 +41,33 @@ class Axis(NamedTuple):
     extent: int
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Node(metaclass=_Interned):
-    """Base of all nodes."""
+    """Base of all nodes. ``__match_args__`` names the fields that a node is made of; the other
+    slots are facts that follow from them. Classes are written out, not made by ``dataclass``:
+    they are a tenth of the time of importing the package, and nodes of the time of small calls.
+    """
+
+    __slots__ = ("__weakref__",)
+    __match_args__: tuple[str, ...] = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__}.{name} is frozen")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__}.{name} is frozen")
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{f}={getattr(self, f)!r}" for f in self.__match_args__)
+        return f"{type(self).__name__}({fields})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), tuple(getattr(self, f) for f in self.__match_args__)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class Expr(Node):
-    """A scalar for each assignment of its free indices."""
+    """A scalar for each assignment of its free indices. ``reads``: a tensor is read below."""
+
+    __slots__ = ()
 
     if TYPE_CHECKING:
 
@@ -57,11 +75,14 @@ class Expr(Node):
         def dtype(self) -> DType: ...
         @property
         def free(self) -> frozenset[str]: ...
+        @property
+        def reads(self) -> bool: ...
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class Tensor(Node):
     """A total function from index tuples to scalars."""
+
+    __slots__ = ()
 
     if TYPE_CHECKING:
 
@@ -71,140 +92,186 @@ class Tensor(Node):
         def shape(self) -> tuple[int, ...]: ...
 
 
-def _set(node: object, **facts: object) -> None:
-    for name, value in facts.items():
-        object.__setattr__(node, name, value)
-
-
+_set = object.__setattr__
 _NONE: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class Const(Expr):
-    """A literal; made by ``const`` so that -0.0, nan, True and 1 stay different."""
+    """A literal; made by ``const`` so that -0.0, nan, True and 1 stay different. ``value`` is
+    the literal as a NumPy scalar."""
 
+    __slots__ = ("bits", "dtype", "value")
+    __match_args__ = ("bits", "dtype")
     bits: bytes
     dtype: DType
-    free: frozenset[str] = field(init=False, default=_NONE)
+    value: Any
+    free = _NONE
+    reads = False
 
-    @property
-    def value(self) -> Any:
-        """The literal as a NumPy scalar."""
-        return np.frombuffer(self.bits, self.dtype)[0]
+    def __init__(self, bits: bytes, dtype: DType) -> None:
+        _set(self, "bits", bits)
+        _set(self, "dtype", dtype)
+        _set(self, "value", np.frombuffer(bits, dtype)[0])
 
 
 def const(value: object, dtype: DType | None = None) -> Const:
     """The literal ``value``, in its own NumPy dtype unless one is given."""
+    if isinstance(value, np.generic) and value.dtype == dtype:
+        return Const(value.tobytes(), value.dtype)
     array = np.asarray(value) if dtype is None else np.asarray(value).astype(dtype)
     return Const(array.tobytes(), array.dtype)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class Index(Expr):
     """An index variable; its value is an int64."""
 
+    __slots__ = ("free", "name")
+    __match_args__ = ("name",)
     name: str
-    dtype: DType = field(init=False, default=INT64)
-    free: frozenset[str] = field(init=False)
+    free: frozenset[str]
+    dtype = INT64
+    reads = False
 
-    def __post_init__(self) -> None:
-        _set(self, free=frozenset((self.name,)))
+    def __init__(self, name: str) -> None:
+        _set(self, "name", name)
+        _set(self, "free", frozenset((name,)))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class Local(Expr):
     """A scalar variable of a kernel, with its dtype."""
 
+    __slots__ = ("dtype", "name")
+    __match_args__ = ("name", "dtype")
     name: str
     dtype: DType
-    free: frozenset[str] = field(init=False, default=_NONE)
+    free = _NONE
+    reads = False
+
+    def __init__(self, name: str, dtype: DType) -> None:
+        _set(self, "name", name)
+        _set(self, "dtype", dtype)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class Read(Expr):
     """``tensor[e, ...]``: indices are in range by construction of the program."""
 
+    __slots__ = ("dtype", "free", "indices", "tensor")
+    __match_args__ = ("tensor", "indices")
     tensor: Tensor
     indices: tuple[Expr, ...]
-    dtype: DType = field(init=False)
-    free: frozenset[str] = field(init=False)
+    dtype: DType
+    free: frozenset[str]
+    reads = True
 
-    def __post_init__(self) -> None:
-        shape: tuple[int, ...] = self.tensor.shape
-        if len(self.indices) != len(shape):
-            raise ValueError(f"{len(self.indices)} indices for a tensor of rank {len(shape)}")
-        _set(self, dtype=self.tensor.dtype, free=_free(self.indices))
+    def __init__(self, tensor: Tensor, indices: tuple[Expr, ...]) -> None:
+        rank = len(tensor.shape)
+        if len(indices) != rank:
+            raise ValueError(f"{len(indices)} indices for a tensor of rank {rank}")
+        _set(self, "tensor", tensor)
+        _set(self, "indices", indices)
+        _set(self, "dtype", tensor.dtype)
+        _set(self, "free", _free(indices))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class Call(Expr):
     """A pointwise operator on expressions."""
 
+    __slots__ = ("args", "dtype", "free", "op", "reads")
+    __match_args__ = ("op", "args")
     op: Operator
     args: tuple[Expr, ...]
-    dtype: DType = field(init=False)
-    free: frozenset[str] = field(init=False)
+    dtype: DType
+    free: frozenset[str]
+    reads: bool
 
-    def __post_init__(self) -> None:
-        if len(self.args) != self.op.arity:
-            raise ValueError(f"{self.op.name} takes {self.op.arity} arguments")
-        dtypes = tuple(a.dtype for a in self.args)
-        _set(self, dtype=self.op.resolve(*dtypes)[1], free=_free(self.args))
+    def __init__(self, op: Operator, args: tuple[Expr, ...]) -> None:
+        if len(args) != op.arity:
+            raise ValueError(f"{op.name} takes {op.arity} arguments")
+        _set(self, "op", op)
+        _set(self, "args", args)
+        _set(self, "dtype", op.resolve(*[a.dtype for a in args])[1])
+        _set(self, "free", _free(args))
+        _set(self, "reads", True in [a.reads for a in args])
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class Reduce(Expr):
     """The monoid ``op`` over all values of ``axes`` applied to ``body``, in body's dtype."""
 
+    __slots__ = ("axes", "body", "dtype", "free", "op", "reads")
+    __match_args__ = ("op", "axes", "body")
     op: Operator
     axes: tuple[Axis, ...]
     body: Expr
-    dtype: DType = field(init=False)
-    free: frozenset[str] = field(init=False)
+    dtype: DType
+    free: frozenset[str]
+    reads: bool
 
-    def __post_init__(self) -> None:
-        if not self.op.is_monoid:
-            raise ValueError(f"{self.op.name} is not a monoid")
-        names = frozenset(a.name for a in self.axes)
-        _set(self, dtype=self.body.dtype, free=self.body.free - names)
+    def __init__(self, op: Operator, axes: tuple[Axis, ...], body: Expr) -> None:
+        if not op.is_monoid:
+            raise ValueError(f"{op.name} is not a monoid")
+        _set(self, "op", op)
+        _set(self, "axes", axes)
+        _set(self, "body", body)
+        _set(self, "dtype", body.dtype)
+        _set(self, "free", body.free.difference([a.name for a in axes]))
+        _set(self, "reads", body.reads)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class Source(Tensor):
     """Stored data, or a slot of a plan that data is bound to."""
 
+    __slots__ = ("data", "dtype", "fill", "shape")
+    __match_args__ = ("data", "shape", "dtype", "fill")
     data: object
     shape: tuple[int, ...]
     dtype: DType
     fill: Const
 
+    def __init__(self, data: object, shape: tuple[int, ...], dtype: DType, fill: Const) -> None:
+        _set(self, "data", data)
+        _set(self, "shape", shape)
+        _set(self, "dtype", dtype)
+        _set(self, "fill", fill)
 
-@dataclass(frozen=True, eq=False, slots=True)
+
 class Lambda(Tensor):
     """``[axes] -> body``, closed."""
 
+    __slots__ = ("axes", "body", "dtype", "shape")
+    __match_args__ = ("axes", "body")
     axes: tuple[Axis, ...]
     body: Expr
-    shape: tuple[int, ...] = field(init=False)
-    dtype: DType = field(init=False)
+    shape: tuple[int, ...]
+    dtype: DType
 
-    def __post_init__(self) -> None:
-        extra = self.body.free - {a.name for a in self.axes}
+    def __init__(self, axes: tuple[Axis, ...], body: Expr) -> None:
+        extra = body.free.difference([a.name for a in axes])
         if extra:
             raise ValueError(f"indices {sorted(extra)} are not bound")
-        shape = tuple(a.extent for a in self.axes)
-        _set(self, shape=shape, dtype=self.body.dtype)
+        _set(self, "axes", axes)
+        _set(self, "body", body)
+        _set(self, "shape", tuple([a.extent for a in axes]))
+        _set(self, "dtype", body.dtype)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class Bulk(Tensor):
     """A whole-tensor operator that is no formula per entry; ``params`` are hashable."""
 
+    __slots__ = ("args", "dtype", "op", "params", "shape")
+    __match_args__ = ("op", "args", "params", "shape", "dtype")
     op: str
     args: tuple[Tensor, ...]
     params: tuple[object, ...]
     shape: tuple[int, ...]
     dtype: DType
+
+    def __init__(self, op: str, args: tuple[Tensor, ...], params: tuple[object, ...],
+                 shape: tuple[int, ...], dtype: DType) -> None:
+        _set(self, "op", op)
+        _set(self, "args", args)
+        _set(self, "params", params)
+        _set(self, "shape", shape)
+        _set(self, "dtype", dtype)
 
 
 def _free(exprs: Iterable[Expr]) -> frozenset[str]:
@@ -230,18 +297,19 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def rebuild(node: Node, kids: tuple[Node, ...]) -> Node:
-    """``node`` with other children."""
+    """``node`` with other children, of the kinds that it had."""
+    new: Any = kids
     match node:
         case Read():
-            return Read(kids[0], kids[1:])
+            return Read(new[0], new[1:])
         case Call():
-            return Call(node.op, kids)
+            return Call(node.op, new)
         case Reduce():
-            return Reduce(node.op, node.axes, kids[0])
+            return Reduce(node.op, node.axes, new[0])
         case Lambda():
-            return Lambda(node.axes, kids[0])
+            return Lambda(node.axes, new[0])
         case Bulk():
-            return Bulk(node.op, kids, node.params, node.shape, node.dtype)
+            return Bulk(node.op, new, node.params, node.shape, node.dtype)
         case _:
             return node
 
