@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from tensorel.config import Config
 from tensorel.engines import bulk
 from tensorel.engines.kernel_step import run_kernel
 from tensorel.errors import EngineError, MemoryLimitError, TypeError_
-from tensorel.ir.nodes import Source, Tensor, children, rebuild
+from tensorel.ir.nodes import Call, Expr, Lambda, Read, Reduce, Source, Tensor, children, rebuild
 from tensorel.kernels.assemble import lower_nest
 from tensorel.kernels.printer import show as show_kernel
 from tensorel.kernels.spec import Slot
@@ -30,9 +31,19 @@ from tensorel.storage.levels import Compressed, Listed
 from tensorel.storage.limits import show_bytes
 from tensorel.storage.stored import Stored
 
-_plans: OrderedDict[object, Plan] = OrderedDict()
+_plans: OrderedDict[object, Planned] = OrderedDict()
 _lock = threading.Lock()
 MAX_PLANS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan with what the check of its memory asks first: the most bytes that a step surely
+    allocates, and the size of its largest dense result."""
+
+    plan: Plan
+    least: float
+    densest: float
 
 
 @dataclass
@@ -46,12 +57,16 @@ class StepRecord:
 
 @dataclass
 class Run:
-    """One execution of a plan."""
+    """One execution of a plan; ``held`` is the size of its inputs."""
 
-    plan: Plan
+    planned: Planned
     inputs: dict[str, Stored]
     config: Config
     records: list[StepRecord] = field(default_factory=list)
+    held: int = 0
+
+    def __post_init__(self) -> None:
+        self.held = sum([s.nbytes for s in self.inputs.values()])
 
 
 @dataclass
@@ -59,47 +74,95 @@ class Bound:
     """A program over slots and the tensors for them."""
 
     roots: list[Tensor]
-    known: list[Known]
+    slots: list[Source]
     stored: dict[str, Stored]
     key: tuple[object, ...]
 
 
 def bind(nodes: Sequence[Tensor], formats: Sequence[object], config: Config) -> Bound:
     """Replace stored tensors by slots, numbered by first appearance: the key of the plan."""
-    slots: dict[Stored, Source] = {}
-    stored: dict[str, Stored] = {}
-    memo: dict[object, object] = {}
-    stats: list[int] = []
+    binder = _Binder()
+    roots = [binder.bound(n) for n in nodes]
+    stored = binder.stored
+    stats = tuple([s.count.bit_length() for s in stored.values()])
+    key = (tuple(roots), tuple(formats), stats, config.optimize, config.strict,
+           config.disabled, config.memory, config.workers, rules.version())
+    return Bound(roots, binder.slots, stored, key)
 
-    def leaf(source: Source) -> Source:
+
+class _Binder:
+    """Visits a program once. No closures: a cycle would keep the user's tensors alive until the
+    next collection of garbage."""
+
+    __slots__ = ("exprs", "slots", "stored", "tensors")
+
+    def __init__(self) -> None:
+        self.tensors: dict[Tensor, Tensor] = {}
+        self.exprs: dict[Expr, Expr] = {}
+        self.slots: list[Source] = []
+        self.stored: dict[str, Stored] = {}
+
+    def bound(self, root: Tensor) -> Tensor:
+        """The tensor over slots; iterative, as programs are long chains of tensors."""
+        done, stack = self.tensors, [root]
+        while stack:
+            node = stack[-1]
+            if node in done:
+                stack.pop()
+                continue
+            if isinstance(node, Source):
+                done[node] = self._slot(node)
+                continue
+            below = node.body.reads if isinstance(node, Lambda) else children(node)
+            missing = []
+            for t in below:
+                if t not in done:
+                    if isinstance(t, Source):
+                        done[t] = self._slot(t)
+                    else:
+                        missing.append(cast(Tensor, t))
+            if missing:
+                stack.extend(reversed(missing))
+            elif isinstance(node, Lambda):
+                done[node] = Lambda(node.axes, self._expr(node.body))
+            else:
+                args = tuple([done[cast(Tensor, t)] for t in below])
+                done[node] = cast(Tensor, rebuild(node, args))
+        return done[root]
+
+    def _expr(self, e: Expr) -> Expr:
+        """An expression whose tensors are bound."""
+        if not e.reads:
+            return e
+        if type(e) is Read:
+            indices = e.indices
+            if any([i.reads for i in indices]):  # noqa: C419
+                indices = tuple([self._expr(i) for i in indices])
+            return Read(self.tensors[e.tensor], indices)
+        found = self.exprs.get(e)
+        if found is None:
+            if type(e) is Call:
+                found = Call(e.op, tuple([self._expr(a) for a in e.args]))
+            else:
+                assert isinstance(e, Reduce)
+                found = Reduce(e.op, e.axes, self._expr(e.body))
+            self.exprs[e] = found
+        return found
+
+    def _slot(self, source: Source) -> Source:
+        """The slot of a stored tensor, made once for each name that the tensor gets."""
         data = source.data
         assert isinstance(data, Stored), "sources of programs hold stored tensors"
-        found = slots.get(data)
+        name = _letter(len(self.slots))
+        found = data.facts.get(name)
         if found is None:
-            name = _letter(len(slots))
             fmt, dtypes = data.signature
             slot = Slot(name, fmt, dtypes)  # type: ignore[arg-type]
-            found = slots[data] = Source(slot, source.shape, source.dtype, source.fill)
-            stored[name] = data
-            stats.append(data.count.bit_length())
+            found = data.facts[name] = Source(slot, source.shape, source.dtype, source.fill)
+        assert isinstance(found, Source)
+        self.slots.append(found)
+        self.stored[name] = data
         return found
-
-    def go(node: object) -> object:
-        found = memo.get(node)
-        if found is None:
-            if isinstance(node, Source):
-                found = leaf(node)
-            else:
-                kids = children(node)  # type: ignore[arg-type]
-                found = rebuild(node, tuple(go(k) for k in kids)) if kids else node  # type: ignore
-            memo[node] = found
-        return found
-
-    roots: list[Tensor] = [go(n) for n in nodes]  # type: ignore[misc]
-    key = (tuple(roots), tuple(formats), tuple(stats), config.optimize, config.strict,
-           config.disabled, config.memory, config.workers, rules.version())
-    known = [_known(slots[s], s) for s in slots]
-    return Bound(roots, known, stored, key)
 
 
 def _letter(k: int) -> str:
@@ -126,10 +189,15 @@ def stored_levels(stored: Stored) -> tuple[float, ...]:
     return found  # type: ignore[return-value]
 
 
-def plan_for(bound: Bound, formats: Sequence[object], config: Config) -> Plan:
+def plan_for(bound: Bound, formats: Sequence[object], config: Config) -> Planned:
     found = _plans.get(bound.key)
     if found is None:
-        found = make_plan(bound.roots, list(formats), bound.known, config)
+        known = [_known(source, stored)
+                 for source, stored in zip(bound.slots, bound.stored.values())]
+        plan = make_plan(bound.roots, list(formats), known, config)
+        found = Planned(
+            plan, max([_least_bytes(s) for s in plan.steps], default=0.0),
+            max([s.bytes_ for s in plan.steps if s.target.format.is_dense], default=0.0))
         with _lock:
             _plans[bound.key] = found
             while len(_plans) > MAX_PLANS:
@@ -140,39 +208,38 @@ def plan_for(bound: Bound, formats: Sequence[object], config: Config) -> Plan:
 def evaluate(nodes: Sequence[Tensor], config: Config,
              formats: Sequence[str | Format | None]) -> list[Stored]:
     """Compute the tensors, each in its format (None: as the planner chooses)."""
-    if all(isinstance(n, Source) and f is None for n, f in zip(nodes, formats)):
+    if all([isinstance(n, Source) and f is None for n, f in zip(nodes, formats)]):  # noqa: C419
         return [n.data for n in nodes]  # type: ignore[attr-defined]
     bound = bind(nodes, formats, config)
-    plan = plan_for(bound, formats, config)
-    return execute(Run(plan, bound.stored, config))
+    return execute(Run(plan_for(bound, formats, config), bound.stored, config))
 
 
 def execute(run: Run, analyze: bool = False) -> list[Stored]:
     """Run the steps; intermediates are dropped after their last use."""
-    plan, config = run.plan, run.config
-    check_memory(run)
+    plan, config = run.planned.plan, run.config
+    if run.held + run.planned.least > config.memory or run.planned.densest > config.densify:
+        check_memory(run)
     values = dict(run.inputs)
-    held = sum(s.nbytes for s in run.inputs.values())
+    held = run.held
     for k, step in enumerate(plan.steps):
         start = time.perf_counter() if analyze else 0.0
-        budget = config.memory - held - sum(
-            v.nbytes for n, v in values.items() if n not in run.inputs)
-        value = run_step(step, values, config, budget)
+        value = run_step(step, values, config, config.memory - held)
         values[step.target.name] = value
+        held += value.nbytes
         if analyze:
             run.records.append(StepRecord(
                 time.perf_counter() - start, value.count, value.nbytes))
         for name in plan.frees.get(k, ()):
-            values.pop(name, None)
+            freed = values.pop(name, None)
+            held -= 0 if freed is None else freed.nbytes
     return [values[n] for n in plan.results]
 
 
 def check_memory(run: Run) -> None:
     """Refuse before allocating: what is certain to exceed the limit, or turns dense silently."""
-    config = run.config
-    held = sum(s.nbytes for s in run.inputs.values())
+    config, held = run.config, run.held
     sparse_inputs = any(not s.format.is_dense for s in run.inputs.values())
-    for step in run.plan.steps:
+    for step in run.planned.plan.steps:
         needed = held + _least_bytes(step)
         if needed > config.memory:
             raise MemoryLimitError(
@@ -269,7 +336,7 @@ def run_blas(step: BlasStep, values: dict[str, Stored]) -> Stored:
     else:
         result = general_product(left, right, la, ra, out)
     return Stored(step.target.format, step.shape, step.dtype, step.fill.value,
-                  {"val": np.ascontiguousarray(result).reshape(-1)})
+                  {"val": result.reshape(-1)})
 
 
 def general_product(left: np.ndarray, right: np.ndarray, la: tuple[str, ...], ra: tuple[str, ...],  # type: ignore[type-arg]
@@ -294,6 +361,8 @@ def general_product(left: np.ndarray, right: np.ndarray, la: tuple[str, ...], ra
 
 
 def dense_array(stored: Stored) -> np.ndarray:  # type: ignore[type-arg]
+    if stored.format.name == "dense":
+        return stored.arrays["val"].reshape(stored.shape)
     view = dense_view(stored)
     return to_dense(stored) if view is None else view
 
@@ -305,8 +374,8 @@ def explain(nodes: Sequence[Tensor], config: Config, level: str = "physical",
         raise TypeError_(f"explain has no level {level!r}", hint=f"levels: {', '.join(LEVELS)}")
     formats = [None] * len(nodes)
     bound = bind(nodes, formats, config)
-    plan = plan_for(bound, formats, config)
-    run = Run(plan, bound.stored, config)
+    planned = plan_for(bound, formats, config)
+    plan, run = planned.plan, Run(planned, bound.stored, config)
     actual: list[Actual] = []
     if analyze:
         execute(run, analyze=True)
@@ -315,9 +384,8 @@ def explain(nodes: Sequence[Tensor], config: Config, level: str = "physical",
         n: f"{s.format.name} {s.shape} {s.dtype.name}, {s.count:,} stored, {show_bytes(s.nbytes)}"
         for n, s in bound.stored.items()
     }
-    held = sum(s.nbytes for s in bound.stored.values())
     code = kernel_texts(plan) if level == "code" else {}
-    return Explanation(plan, level, inputs, held, actual, code, memory=config.memory)
+    return Explanation(plan, level, inputs, run.held, actual, code, memory=config.memory)
 
 
 def kernel_texts(plan: Plan) -> dict[str, str]:

@@ -10,16 +10,44 @@ equality is identity and a common subexpression is one object.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from os import register_at_fork
+from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
-from weakref import WeakValueDictionary
+from weakref import ref
 
 import numpy as np
 
 from tensorel.algebra.ops import BOOL, DTYPES, INT64, DType, Operator, Scalar
 
-_interned: WeakValueDictionary[tuple[object, ...], object] = WeakValueDictionary()
 T = TypeVar("T")
+
+
+class _Weak(ref["Node"]):
+    """A weak reference that knows its key in the table of interned nodes."""
+
+    __slots__ = ("key",)
+    key: tuple[object, ...]
+
+
+_interned: dict[tuple[object, ...], _Weak] = {}
+_guard = RLock()  # re-entrant: a collection of garbage drops nodes at any point
+
+
+def _drop(dead: ref[Node]) -> None:
+    assert isinstance(dead, _Weak)
+    with _guard:
+        if _interned.get(dead.key) is dead:
+            del _interned[dead.key]
+
+
+def _renew_guard() -> None:
+    global _guard
+    _guard = RLock()
+
+
+register_at_fork(after_in_child=_renew_guard)
 
 
 class _Interned(type):
@@ -27,11 +55,24 @@ class _Interned(type):
 
     def __call__(cls: type[T], *args: object) -> T:
         key = (cls, args)
-        found = _interned.get(key)
+        weak = _interned.get(key)
+        found = None if weak is None else weak()
         if found is None:
-            found = super().__call__(*args)  # type: ignore[misc]
-            found = _interned.setdefault(key, found)
+            found = _keep(key, type.__call__(cls, *args))
         return cast(T, found)
+
+
+def _keep(key: tuple[object, ...], node: Node) -> Node:
+    """Intern a new node, unless another thread was first."""
+    new = _Weak(node, _drop)
+    new.key = key
+    with _guard:
+        weak = _interned.get(key)
+        first = None if weak is None else weak()
+        if first is not None:
+            return first
+        _interned[key] = new
+    return node
 
 
 class Axis(NamedTuple):
@@ -65,7 +106,8 @@ class Node(metaclass=_Interned):
 
 
 class Expr(Node):
-    """A scalar for each assignment of its free indices. ``reads``: a tensor is read below."""
+    """A scalar for each assignment of its free indices. ``reads``: the tensors read below, by
+    first appearance; they are closed, so what they read is their own."""
 
     __slots__ = ()
 
@@ -76,7 +118,7 @@ class Expr(Node):
         @property
         def free(self) -> frozenset[str]: ...
         @property
-        def reads(self) -> bool: ...
+        def reads(self) -> tuple[Tensor, ...]: ...
 
 
 class Tensor(Node):
@@ -106,7 +148,7 @@ class Const(Expr):
     dtype: DType
     value: Any
     free = _NONE
-    reads = False
+    reads: tuple[Tensor, ...] = ()
 
     def __init__(self, bits: bytes, dtype: DType) -> None:
         _set(self, "bits", bits)
@@ -130,7 +172,7 @@ class Index(Expr):
     name: str
     free: frozenset[str]
     dtype = INT64
-    reads = False
+    reads: tuple[Tensor, ...] = ()
 
     def __init__(self, name: str) -> None:
         _set(self, "name", name)
@@ -145,7 +187,7 @@ class Local(Expr):
     name: str
     dtype: DType
     free = _NONE
-    reads = False
+    reads: tuple[Tensor, ...] = ()
 
     def __init__(self, name: str, dtype: DType) -> None:
         _set(self, "name", name)
@@ -155,13 +197,13 @@ class Local(Expr):
 class Read(Expr):
     """``tensor[e, ...]``: indices are in range by construction of the program."""
 
-    __slots__ = ("dtype", "free", "indices", "tensor")
+    __slots__ = ("dtype", "free", "indices", "reads", "tensor")
     __match_args__ = ("tensor", "indices")
     tensor: Tensor
     indices: tuple[Expr, ...]
     dtype: DType
     free: frozenset[str]
-    reads = True
+    reads: tuple[Tensor, ...]
 
     def __init__(self, tensor: Tensor, indices: tuple[Expr, ...]) -> None:
         rank = len(tensor.shape)
@@ -171,6 +213,7 @@ class Read(Expr):
         _set(self, "indices", indices)
         _set(self, "dtype", tensor.dtype)
         _set(self, "free", _free(indices))
+        _set(self, "reads", _reads((tensor,), indices))
 
 
 class Call(Expr):
@@ -182,7 +225,7 @@ class Call(Expr):
     args: tuple[Expr, ...]
     dtype: DType
     free: frozenset[str]
-    reads: bool
+    reads: tuple[Tensor, ...]
 
     def __init__(self, op: Operator, args: tuple[Expr, ...]) -> None:
         if len(args) != op.arity:
@@ -191,7 +234,7 @@ class Call(Expr):
         _set(self, "args", args)
         _set(self, "dtype", op.resolve(*[a.dtype for a in args])[1])
         _set(self, "free", _free(args))
-        _set(self, "reads", True in [a.reads for a in args])
+        _set(self, "reads", _reads((), args))
 
 
 class Reduce(Expr):
@@ -204,7 +247,7 @@ class Reduce(Expr):
     body: Expr
     dtype: DType
     free: frozenset[str]
-    reads: bool
+    reads: tuple[Tensor, ...]
 
     def __init__(self, op: Operator, axes: tuple[Axis, ...], body: Expr) -> None:
         if not op.is_monoid:
@@ -274,26 +317,36 @@ class Bulk(Tensor):
         _set(self, "dtype", dtype)
 
 
-def _free(exprs: Iterable[Expr]) -> frozenset[str]:
-    found = [e.free for e in exprs if e.free]
-    if not found:
-        return _NONE
-    return found[0] if len(found) == 1 else found[0].union(*found[1:])
+def _free(exprs: tuple[Expr, ...]) -> frozenset[str]:
+    free = _NONE
+    for e in exprs:
+        if e.free:
+            free = free | e.free if free else e.free
+    return free
+
+
+def _reads(first: tuple[Tensor, ...], exprs: tuple[Expr, ...]) -> tuple[Tensor, ...]:
+    found = first
+    for e in exprs:
+        if e.reads and e.reads != found:
+            found = tuple(dict.fromkeys(found + e.reads)) if found else e.reads
+    return found
+
+
+#: The nodes directly below, by class; a look-up is quicker than a match for what is asked most.
+_BELOW: dict[type, Callable[[Any], tuple[Node, ...]]] = {
+    Read: lambda node: (node.tensor, *node.indices),
+    Call: attrgetter("args"),
+    Reduce: lambda node: (node.body,),
+    Lambda: lambda node: (node.body,),
+    Bulk: attrgetter("args"),
+}
 
 
 def children(node: Node) -> tuple[Node, ...]:
     """The nodes directly below, tensors included."""
-    match node:
-        case Read():
-            return (node.tensor, *node.indices)
-        case Call():
-            return node.args
-        case Reduce() | Lambda():
-            return (node.body,)
-        case Bulk():
-            return node.args
-        case _:
-            return ()
+    below = _BELOW.get(type(node))
+    return () if below is None else below(node)
 
 
 def rebuild(node: Node, kids: tuple[Node, ...]) -> Node:
