@@ -14,11 +14,13 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from tensorel.testing import Report, fuzz
 
 
-def _chunk(seed: int, first: int, last: int, most: int, shrinking: bool) -> Report:
-    return fuzz(seed, range(first, last), most=most, shrinking=shrinking)
+def _chunk(seed: int, first: int, last: int, most: int, shrinking: bool,
+           effort: str | None) -> Report:
+    return fuzz(seed, range(first, last), most=most, shrinking=shrinking, effort=effort)
 
 
-def run(seed: int, first: int, count: int, jobs: int, most: int, shrinking: bool) -> Report:
+def run(seed: int, first: int, count: int, jobs: int, most: int, shrinking: bool,
+        effort: str | None = None) -> Report:
     """All programs, in chunks over processes; stops early after ``most`` failures."""
     size = max(1, min(200, count // (jobs * 4) or 1))
     starts = range(first, first + count, size)
@@ -26,7 +28,7 @@ def run(seed: int, first: int, count: int, jobs: int, most: int, shrinking: bool
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
         futures = [
-            pool.submit(_chunk, seed, s, min(s + size, first + count), most, shrinking)
+            pool.submit(_chunk, seed, s, min(s + size, first + count), most, shrinking, effort)
             for s in starts
         ]
         for done in as_completed(futures):
@@ -53,8 +55,11 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--most", type=int, default=20, help="stop after so many failures")
     parser.add_argument("--no-shrink", action="store_true")
+    parser.add_argument("--effort", choices=("full", "quick"),
+                        help="of compiling; otherwise full for one program in eight")
     args = parser.parse_args()
-    report = run(args.seed, args.first, args.count, args.jobs, args.most, not args.no_shrink)
+    report = run(args.seed, args.first, args.count, args.jobs, args.most, not args.no_shrink,
+                 args.effort)
     print(f"{report.programs} programs, {len(report.failures)} different")
     return 1 if report.failures else 0
 

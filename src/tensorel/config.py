@@ -8,9 +8,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 from tensorel.errors import TypeError_
+from tensorel.records import dataclass
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
@@ -57,6 +58,9 @@ class Config:
     optimize: False runs the program as written, step by step.
     strict: no annihilation by structural zeros, no reassociation.
     disabled: names of passes that are switched off.
+    disk_cache: kernels are kept in the user's cache folder for later processes.
+    effort: "full" optimizes kernels for long runs; "quick" compiles them in a sixth of the time,
+        for small data: results are the same up to the rounding of sums.
     """
 
     memory: int = _physical_memory() * 8 // 10
@@ -67,14 +71,21 @@ class Config:
     engine: object = None
     disabled: frozenset[str] = frozenset()
     disk_cache: bool = True
+    effort: str = "full"
 
     @property
     def workers(self) -> int:
-        return self.threads or len(os.sched_getaffinity(0)) if hasattr(
-            os, "sched_getaffinity"
-        ) else self.threads or os.cpu_count() or 1
+        return self.threads or _cores()
 
 
+def _cores() -> int:
+    """Cores that this process may use; it may be told otherwise while it runs."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+EFFORTS = ("full", "quick")
 _current: ContextVar[Config | None] = ContextVar("tensorel_config", default=None)
 _default = Config()
 
@@ -101,6 +112,9 @@ def with_overrides(config: Config, **overrides: object) -> Config:
         raise TypeError_(f"threads must be a whole number or None, not {threads!r}")
     if isinstance(threads, int) and threads < 1:
         raise TypeError_(f"threads must be at least 1, not {threads}")
+    if checked.get("effort", "full") not in EFFORTS:
+        raise TypeError_(f"effort {checked['effort']!r} is not known",
+                         hint=f"efforts are {' and '.join(map(repr, EFFORTS))}")
     if "disabled" in checked:
         checked["disabled"] = frozenset(checked["disabled"])  # type: ignore[call-overload]
     return replace(config, **checked)  # type: ignore[arg-type]

@@ -51,7 +51,7 @@ def prepare(step: KernelStep, values: dict[str, Stored], config: Config,
     if found is None:
         nest = _bound_nest(step.nest, values)
         lowered = lower_nest(nest, config.strict, counting)
-        kernel = compile(lowered.kernel, config.strict, config.disk_cache)
+        kernel = compile(lowered.kernel, config.strict, config.disk_cache, config.effort)
         everywhere = nest.everywhere or Analysis(config.strict).cover(
             nest.body).support.kind == "true"
         found = step.cache[key] = Ready(nest, lowered, kernel, everywhere and not nest.counted)

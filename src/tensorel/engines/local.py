@@ -7,7 +7,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
@@ -25,6 +24,7 @@ from tensorel.plan.choose import Known, level_sizes
 from tensorel.plan.explain import LEVELS, Actual, Explanation
 from tensorel.plan.physical import BlasStep, BulkStep, ConvertStep, KernelStep, Plan, Step, ViewStep
 from tensorel.plan.pipeline import make_plan
+from tensorel.records import dataclass, field
 from tensorel.storage.convert import dense_view, from_dense, to_dense, to_format
 from tensorel.storage.format import Format
 from tensorel.storage.levels import Compressed, Listed
@@ -86,7 +86,7 @@ def bind(nodes: Sequence[Tensor], formats: Sequence[object], config: Config) -> 
     stored = binder.stored
     stats = tuple([s.count.bit_length() for s in stored.values()])
     key = (tuple(roots), tuple(formats), stats, config.optimize, config.strict,
-           config.disabled, config.memory, config.workers, rules.version())
+           config.disabled, config.memory, config.workers, config.effort, rules.version())
     return Bound(roots, binder.slots, stored, key)
 
 

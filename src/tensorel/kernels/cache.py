@@ -71,9 +71,10 @@ def _origin() -> bytes:
     return "\0".join((_version(), llvmlite.__version__, _processor())).encode()
 
 
-def key(text: str) -> str:
+def key(text: str, effort: str = "full") -> str:
     """The name of the entry for a module."""
-    return hashlib.sha256(_origin() + b"\0\0" + text.encode()).hexdigest()
+    made_from = b"\0\0".join((_origin(), effort.encode(), text.encode()))
+    return hashlib.sha256(made_from).hexdigest()
 
 
 def load(name: str) -> bytes | None:

@@ -13,9 +13,9 @@ import platform
 import struct
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tensorel.kernels.symbols import address, libc
+from tensorel.records import dataclass
 
 _ALLOCATED = 0x2  # section flag: takes memory at run time
 _PROGBITS, _SYMTAB, _RELA, _NOBITS = 1, 2, 4, 8

@@ -28,10 +28,10 @@ _PROTOTYPE = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong,
     ctypes.c_longlong, ctypes.c_void_p,
 )
-#: Compiled kernels of this process by their text and the dtypes of their parameters, which the
-#: text shows only in part; the oldest leave first.
+#: Compiled kernels of this process by effort, their text and the dtypes of their parameters, which
+#: the text shows only in part; the oldest leave first.
 _compiled: dict[tuple[str, ...], CompiledKernel] = {}
-_code: dict[str, LoadedObject] = {}
+_code: dict[tuple[str, str], LoadedObject] = {}
 _KEPT = 4096
 #: How a scalar of a kind lies in its slots.
 _SLOTS = {"b": "q", "i": "q", "u": "Q", "f": "d", "c": "dd"}
@@ -261,15 +261,19 @@ class CompiledKernel:
 _lock = threading.Lock()
 
 
-def compile(kernel: Kernel, strict: bool = False, disk: bool = True) -> CompiledKernel:
-    """Machine code for a kernel: from this process, from the disk cache, or made now."""
+def compile(kernel: Kernel, strict: bool = False, disk: bool = True,
+            effort: str = "full") -> CompiledKernel:
+    """Machine code for a kernel: from this process, from the disk cache, or made now, with the
+    effort "full" or "quick"."""
     text = emit(kernel, strict)
     dtypes = [p.dtype.str for group in (kernel.arrays, kernel.buffers, kernel.scalars)
               for p in group]
-    key = (text, *dtypes)
+    key = (effort, text, *dtypes)
     found = _compiled.get(key)
     if found is None:
-        code = _code.get(text) or _remember(_code, text, compiler.load_object(_object(text, disk)))
+        made = (effort, text)
+        code = _code.get(made) or _remember(
+            _code, made, compiler.load_object(_object(text, disk, effort)))
         found = _remember(_compiled, key, CompiledKernel(kernel, code))
     return found
 
@@ -281,14 +285,14 @@ def _remember(table: dict[K, V], key: K, value: V) -> V:
         return table.setdefault(key, value)
 
 
-def _object(text: str, disk: bool) -> bytes:
+def _object(text: str, disk: bool, effort: str) -> bytes:
     """Object code of a module."""
     if not disk:
-        return compiler.compile_object(text)
-    name = cache.key(text)
+        return compiler.compile_object(text, effort)
+    name = cache.key(text, effort)
     code = cache.load(name)
     if code is None:
-        code = compiler.compile_object(text)
+        code = compiler.compile_object(text, effort)
         cache.store(name, code)
     return code
 
