@@ -27,7 +27,8 @@ from tensorel.storage.limits import show_bytes
 from tensorel.storage.stored import Stored
 
 Array = np.ndarray[Any, np.dtype[Any]]
-SMALL_COST = 3e5  # below this a kernel runs in the calling thread, about a millisecond
+SMALL_COST = 1e6  # below this one thread is enough: about a millisecond
+CALLER_COST = 5e7  # below this one thread's work is done by the caller: Ctrl-C waits for it
 RANGE_COST = 2e7  # a range should not take much longer than this: Ctrl-C waits for one
 RANGES_PER_WORKER = 8
 
@@ -170,7 +171,8 @@ class Job:
         return [0, *(int(x) for x in (share * extent)), extent]
 
     def go(self, tasks: list[Callable[[int], int]], workers: int) -> None:
-        status = run_ranges(tasks, workers, self.control, small=self.step.cost < SMALL_COST)
+        here = workers == 1 and self.step.cost < CALLER_COST
+        status = run_ranges(tasks, workers, self.control, small=here)
         if status == Status.DONE:
             return
         if status in (Status.OVER_LIMIT, Status.NO_MEMORY):
@@ -387,15 +389,16 @@ def _run_bucket(job: Job) -> Stored:
     """Count, turn counts into places, scatter."""
     counting = prepare(job.step, job.values, job.config, counting=True)
     rows = job.extents[job.out.axes[0]]
-    counts = np.zeros(rows, np.int64)
+    places = job.out.place_dtype
+    counts: Array = np.zeros(rows, places)
     ranges = job.ranges(1)
     call = counting.kernel.bind(job.arrays({"counts": counts}, counting), (),
                                 job.scalars(counting))
     job.go([lambda w, lo=lo, hi=hi: call(lo, hi, job.control) for lo, hi in ranges], 1)  # type: ignore[misc]
-    total = int(counts.sum())
+    total = int(counts.sum(dtype=np.int64))
     pos = _bounds_of(counts, total)
     own: dict[str, Array] = {
-        "next": pos[:-1].astype(np.int64), "idx1": np.empty(total, job.out.index_dtypes[1]),
+        "next": pos[:-1].astype(places), "idx1": np.empty(total, job.out.index_dtypes[1]),
         "val": np.empty(total, job.out.dtype),
     }
     fill = job.ready.kernel.bind(job.arrays(own), (), job.scalars())

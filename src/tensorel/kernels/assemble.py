@@ -230,11 +230,13 @@ class CountAssembler(Assembler):
     """First kernel of a transposition: how many entries each first coordinate has."""
 
     def prepare(self) -> None:
-        self.counts = self.low.own_array("counts", INT64)
+        self.counts = self.low.own_array("counts", self.out.place_dtype)
 
     def deliver(self, value: Expr, seen: Expr | None) -> None:
         at = self.low.let("at", self.low.value(self.out.coords[0]))
-        self.low.emit(Store(self.counts, at, plus(Read(self.counts, (at,)), 1)))
+        one = const(1, self.out.place_dtype)
+        more = Call(ops.add, (Read(self.counts, (at,)), one))
+        self.low.emit(Store(self.counts, at, more))
 
 
 class BucketAssembler(Assembler):
@@ -242,15 +244,16 @@ class BucketAssembler(Assembler):
     of the loops is kept inside each bucket."""
 
     def prepare(self) -> None:
-        self.next = self.low.own_array("next", INT64)
+        self.next = self.low.own_array("next", self.out.place_dtype)
         self.index = self.low.own_array("idx1", self.out.index_dtypes[1])
         self.values = self.low.own_array("val", self.out.dtype)
 
     def deliver(self, value: Expr, seen: Expr | None) -> None:
         low = self.low
         at = low.let("at", low.value(self.out.coords[0]))
-        place = low.let("to", Read(self.next, (at,)))
-        low.emit(Store(self.next, at, plus(place, 1)))
+        here = low.let("to", Read(self.next, (at,)))
+        low.emit(Store(self.next, at, Call(ops.add, (here, const(1, self.out.place_dtype)))))
+        place = convert(here, INT64)
         low.emit(Store(self.index, place, self.coordinate(1)))
         low.emit(Store(self.values, place, convert(value, self.out.dtype)))
 
@@ -395,9 +398,9 @@ class DenseRow:
 class Workspace:
     """A dense row of accumulators with a 64-ary tree of bitmaps over the touched ones.
 
-    Setting a bit touches a level above only when its word was zero; flushing walks the set bits
-    from the top, so touched entries come out in ascending order without sorting, in time
-    proportional to their number."""
+    Setting a bit touches a level above only when its word was zero; flushing scans the few words
+    of the top level and walks the set bits below, so touched entries come out in ascending order
+    without sorting, in time proportional to their number."""
 
     def __init__(self, owner: LevelAssembler) -> None:
         low = owner.low
@@ -446,8 +449,14 @@ class Workspace:
         index = owner.indices[owner.last]
         low.emit(Reserve(index, self.touched))
         low.emit(Reserve(owner.values, self.touched))
+        top = low.fresh("top")
+        with low.block() as scan:
+            self._scan(len(self.bits) - 1, top)
+        room = low.extent(owner.out.axes[-1])
+        shift = 6 * len(self.bits)
+        words = Call(ops.right_shift, (plus(room, 2**shift - 1), const(shift, INT64)))
         with low.block() as then:
-            self._scan(len(self.bits) - 1, const(0, INT64))
+            low.emit(For(top, const(0, INT64), low.let("words", words), tuple(scan)))
             low.emit(Assign(self.touched, const(0, INT64)))
         low.emit(If(compare(ops.greater, self.touched, 0), tuple(then)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from tensorel.ir.nodes import Const, DType, Expr, Operator, Read
+from tensorel.ir.nodes import INT64, Const, DType, Expr, Operator, Read
 from tensorel.storage.format import Format
 
 
@@ -54,6 +54,7 @@ class Output:
     keep_fill: bool = False
     bitmap_levels: int = 1
     dense_tail: bool = False
+    place_dtype: DType = INT64
     pattern: Read | None = None
 
 

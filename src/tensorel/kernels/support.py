@@ -177,7 +177,8 @@ class Analysis:
                 assert isinstance(e.tensor, Source)
                 if self.fixed(e):
                     return Cover(None, FALSE)
-                return Cover(e.tensor.fill, has(e) if self.sparse(e) else TRUE)
+                everywhere = not e.free or not self.sparse(e)  # one entry for all points, or all
+                return Cover(e.tensor.fill, TRUE if everywhere else has(e))
             case Reduce():
                 inner = self.cover(e.body)
                 count = reduce(lambda a, x: a * x.extent, e.axes, 1)

@@ -407,7 +407,7 @@ class Chooser:
         search = NestSearch(self, axes, op, reduced, body, fill, want)
         fill = search.fill
         choice = search.best()
-        if keep_fill:
+        if keep_fill or isinstance(body, Read):  # entries are moved, not made
             choice.output = replace(choice.output, keep_fill=True)
         table: dict[Expr, Expr] = {}
         for o in choice.converts:
@@ -606,7 +606,7 @@ class NestSearch:
     def _output(self, assembly: Assembly, axes: tuple[str, ...], dense: int) -> Output:
         last = self.extents[axes[-1]] if axes else 1
         levels = 1
-        while 64**levels < last:
+        while 64**levels * 64 < last:  # the top level is scanned: up to 64 words
             levels += 1
         return Output(
             assembly, axes, tuple(Index(n) for n in axes), dense, self.dtype, self.fill,
@@ -662,8 +662,9 @@ class NestSearch:
             if rank == 2 and not head and self.op is None and self._order_wanted(
                     tuple(self.names.index(n) for n in flipped)) \
                     and self.extents[flipped[0]] <= 8 * cells + 2**16:
-                found.append((self._output(Assembly.BUCKET, flipped, 1),
-                              tuple(self.names.index(n) for n in flipped), cells * 6.0))
+                narrow = np.dtype(np.int32) if self._points_bound(self.support) < INDEX_LIMIT else INT64
+                found.append((replace(self._output(Assembly.BUCKET, flipped, 1),
+                                      place_dtype=narrow), tuple(self.names.index(n) for n in flipped), cells * 6.0))
             found.append(self._as_list(sim, cells, head))
         return found
 
@@ -721,7 +722,7 @@ class NestSearch:
         if self.want is not None or len(out_loops) - dense < 2 or order[-1] != last:
             return False
         sparse = [r for r in reads_of(self.support) if last in r.free]
-        return not sparse and self.support.kind != "true"
+        return not sparse and self.support.kind not in ("true", "false")
 
     def _dense_levels(self, loops: tuple[str, ...], cells: float) -> int:
         """How many leading levels are dense: as wanted, or one when most rows have entries."""
