@@ -62,7 +62,8 @@ FAMILIES: dict[str, tuple[Program, ...]] = {
         lambda a, b, c, d, v: np.einsum("i,ij,jl->il", v, a, d)),
     "slices": (
         lambda a, b, c, d, v: a[1:5:2], lambda a, b, c, d, v: a[:, ::-2],
-        lambda a, b, c, d, v: a[::-1, 1:4], lambda a, b, c, d, v: a[2], lambda a, b, c, d, v: a[:, 3]),
+        lambda a, b, c, d, v: a[::-1, 1:4], lambda a, b, c, d, v: a[2],
+        lambda a, b, c, d, v: a[:, 3]),
     "gather": (
         lambda a, b, c, d, v: a[ROWS], lambda a, b, c, d, v: a[:, ROWS],
         lambda a, b, c, d, v: a[ROWS, [0, 5, 0, 2]]),

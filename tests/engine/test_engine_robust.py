@@ -225,7 +225,7 @@ LONG = {
     "min-plus": ("A = tr.asarray(rng.random((1800, 1800)))",
                  "tr.einsum('ij,jk->ik', A, A, add=tr.min, mul=tr.add).compute()"),
     "sparse product": (
-        "c = rng.integers(0, 60_000, (2, 3_000_000))\\n"
+        "c = rng.integers(0, 60_000, (2, 3_000_000))\n"
         "A = tr.from_coo(c, np.ones(3_000_000), (60_000, 60_000), format='csr', duplicates='sum')",
         "(A @ A).compute()"),
     "many small ones": ("A = tr.asarray(rng.random((9, 9)))",

@@ -58,7 +58,8 @@ def normal(text: str) -> str:
         return names.setdefault(match[0], f"x{len(names)}")
 
     body = re.sub(r"\b(?:[irk][0-9]+|[A-Z])\b", rename, "\n".join(kept))
-    about = sorted(re.sub(r"\b[A-Z]\b", rename, head.removeprefix("inputs: ")).split(", x"))
+    inputs = re.sub(r"\b[A-Z]\b", rename, head.removeprefix("inputs: "))
+    about = sorted(re.split(r", (?=x[0-9]+ = )", inputs))
     return "\n".join([*about, body])
 
 

@@ -103,7 +103,7 @@ def test_estimates_are_of_the_right_size() -> None:
 def test_rules_that_fired() -> None:
     a = operands()["A"]
     assert a.explain().rules == {}
-    fired = (-(-(a * 1.0)) / 1.0).explain().rules
+    fired = (tr.negative(-(a * 1.0)) / 1.0).explain().rules
     assert fired["identity: f(a, e) -> a"] == 1
     assert fired["double negation: -(-a) -> a"] == 1
     assert fired["divide by one: a / 1 -> a"] == 1

@@ -12,7 +12,7 @@ import tensorel as tr
 
 OPERANDS = operands()
 A, B, C, S, T, U, W, v = (OPERANDS[n] for n in "ABCSTUWv")
-I = A.astype("int64").compute()
+N = A.astype("int64").compute()
 
 GROUPS: dict[str, list[Any]] = {
     "matrix product": [
@@ -24,15 +24,15 @@ GROUPS: dict[str, list[Any]] = {
     "matrix times vector": [A @ v, tr.einsum("ij,j->i", A, v), tr.einsum("ij,j", A, v),
                             tr.matmul(A, v), tr.tensordot(A, v, axes=1), np.dot(A, v)],
     "nothing happens": [A * 1, +A, A.T.T, A**1, A / 1, 1 * A, A.transpose().transpose(),
-                        -(-A), A[:], A[...], A.astype("float64") * 1.0],
-    "integers that do not change": [I + 0, 0 + I, I * 1, I | 0],
+                        tr.negative(-A), A[:], A[...], A.astype("float64") * 1.0],
+    "integers that do not change": [N + 0, 0 + N, N * 1, N | 0],
     "transposition": [A.T, A.transpose(), tr.permute_dims(A, (1, 0)), A.mT, tr.matrix_transpose(A),
                       tr.swapaxes(A, 0, 1), tr.moveaxis(A, 0, 1), tr.einsum("ij->ji", A)],
     "sum": [A.sum(), tr.sum(A), np.sum(A), tr.einsum("ij->", A), A.sum(axis=(0, 1)),
             A.sum(axis=0).sum(), tr.reduce(lambda p, q: p + q, A)],
     "row sums": [A.sum(axis=1), A.sum(axis=-1), tr.einsum("ij->i", A), A.T.sum(axis=0)],
     "square": [A**2, np.square(A), tr.square(A)],
-    "negated twice": [-(-(A + C)), A + C, (A + C) * 1],
+    "negated twice": [tr.negative(-(A + C)), A + C, (A + C) * 1],
     "absolute": [abs(A), np.abs(A), tr.abs(A), np.absolute(A)],
     "whole selections": [A[10:20], A[slice(10, 20)], A[10:20, :], A[10:20, ...], A[-90:20]],
     "maximum": [tr.maximum(A, A), A * 1],
