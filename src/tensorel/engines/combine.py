@@ -71,13 +71,31 @@ def fold_segments(op: Operator, values: Array, starts: Array) -> Array:
 
 
 def repeat_missing(op: Operator, values: Array, seen: Array, total: int, residual: Const) -> Array:
-    """Combine each value with the ``total - seen`` points that were not visited."""
-    missing = total - seen
+    """Combine each value with the ``total - seen`` points that were not visited.
+
+    ``total`` is a Python number: shapes may have more points than any integer dtype counts."""
+    at = seen < min(total, 2**63 - 1)
     dtype = values.dtype
     result = values.copy()
-    for n in np.unique(missing):
-        if n > 0:
-            more = repeat(op, residual.value, int(n))
-            at = missing == n
-            result[at] = np.asarray(apply(op, values[at], more)).astype(dtype)
+    if not at.any():
+        return result
+    more: Array | np.generic = residual.value
+    if not op.idempotent:
+        assert op.repeat is not None
+        exact = dtype.kind in "fc"
+        missing = float(total) - seen[at] if exact else wrapped(total) - seen[at]
+        base = np.full(missing.shape, residual.value)
+        with np.errstate(all="ignore"):
+            if op.repeat == "multiply":
+                more = base * missing.astype(dtype)
+            elif exact:
+                more = base**missing
+            else:
+                more = np.array([repeat(op, residual.value, total - int(s)) for s in seen[at]])
+    result[at] = np.asarray(apply(op, values[at], np.asarray(more).astype(dtype))).astype(dtype)
     return result
+
+
+def wrapped(number: int) -> int:
+    """The int64 that equals ``number`` modulo 2**64."""
+    return (number + 2**63) % 2**64 - 2**63

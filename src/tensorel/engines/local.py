@@ -172,7 +172,25 @@ def _letter(k: int) -> str:
 def _known(source: Source, stored: Stored) -> Known:
     slot = source.data
     assert isinstance(slot, Slot)
-    return Known(slot, source, float(stored.count), stored_levels(stored), float(stored.nbytes))
+    return Known(slot, source, float(stored.count), stored_levels(stored), float(stored.nbytes),
+                 stored_degrees(stored))
+
+
+def stored_degrees(stored: Stored) -> tuple[float, ...] | None:
+    """The longest segment of each level of a stack of dense and compressed levels."""
+    if "degrees" not in stored.facts:
+        found: list[float] | None = []
+        for axis, level in zip(stored.format.order, stored.format.levels):
+            if level.full:
+                found.append(float(stored.shape[axis]))
+            elif type(level) is Compressed and not level.runs:
+                pos = stored.arrays[f"pos{level.depth}"]
+                found.append(float(np.diff(pos).max(initial=0)))
+            else:
+                found = None
+                break
+        stored.facts["degrees"] = None if found is None else tuple(found)
+    return stored.facts["degrees"]  # type: ignore[return-value]
 
 
 def stored_levels(stored: Stored) -> tuple[float, ...]:

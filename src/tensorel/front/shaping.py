@@ -54,6 +54,9 @@ def reshape(x: object, shape: object, *, copy: bool | None = None, order: str = 
     into = _resolve_shape(t.shape, t.size, shape)
     if into == t.shape:
         return t
+    if max(into, default=0) >= 2**63:
+        raise ShapeError(f"reshape: {t.shape} to {into} has an axis of extent {max(into)}, more "
+                         "than a 64-bit index reaches", hint="keep some of the axes apart")
     kept = [k for k, n in enumerate(t.shape) if n != 1]
     places = [k for k, n in enumerate(into) if n != 1]
     if [t.shape[k] for k in kept] == [into[k] for k in places]:

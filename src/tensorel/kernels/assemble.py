@@ -7,6 +7,7 @@ then it is accumulated, in place (dense) or in a row workspace that is flushed i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from tensorel.algebra import ops
 from tensorel.ir.build import compare, convert, minus, plus, times
-from tensorel.ir.nodes import INT64, Call, DType, Expr, Index, Local, Read, Source, const
+from tensorel.ir.nodes import INT64, Axis, Call, DType, Expr, Index, Local, Read, Source, const
 from tensorel.kernels.loops import (
     Append, AppendReserved, Assign, Buffer, For, If, Kernel, Length, Reserve, Stmt, Store, While,
 )
@@ -138,17 +139,16 @@ class Assembler:
             return value
         low, nest = self.low, self.nest
         assert nest.op is not None and nest.residual is not None
-        total: Expr = const(1, INT64)
-        for name in sorted(nest.reduced):
-            total = times(total, low.extent(name))
-        rest = low.let("rest", minus(total, seen))
+        axes = [Axis(n, low.extents[n]) for n in sorted(nest.reduced)]
         whole = low.fresh("whole", value.dtype)
         low.emit(Assign(whole, value))
         with low.block() as then:
             residual = convert(low.value(nest.residual), value.dtype)
-            more = low.combine(nest.op, whole, low.repeat(nest.op, residual, rest))
-            low.emit(Assign(whole, more))
-        low.emit(If(compare(ops.greater, rest, 0), tuple(then)))
+            total = math.prod(a.extent for a in axes)
+            rest = low.missing(total, seen, value.dtype)
+            low.emit(Assign(whole, low.combine(nest.op, whole, low.repeat(
+                nest.op, residual, rest))))
+        low.emit(If(low.some_missing(axes, seen), tuple(then)))
         return whole
 
     def coordinate(self, axis: int) -> Expr:

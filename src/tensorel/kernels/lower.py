@@ -13,7 +13,8 @@ This one mechanism gives two-way merges, intersections, SpGEMM, SDDMM, unions wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -25,7 +26,7 @@ from tensorel.ir.build import (
     both, compare, convert, either, element, int_value, minus, plus, times,
 )
 from tensorel.ir.nodes import (
-    BOOL, INT64, Call, Const, DType, Expr, Index, Local, Read, Reduce, Source, const, postorder,
+    BOOL, INT64, Axis, Call, Const, DType, Expr, Index, Local, Read, Reduce, Source, const, postorder,
 )
 from tensorel.kernels.loops import Assign, Buffer, For, If, Kernel, Stmt, Store, While, array
 from tensorel.kernels.spec import Nest, Slot
@@ -250,14 +251,25 @@ class Lowering:
 
     def _add_missing(self, e: Reduce, acc: Local, count: Local, names: set[str]) -> None:
         """Combine the points that were not visited, each equal to the residual."""
-        total: Expr = const(1, INT64)
-        for a in e.axes:
-            total = times(total, self.extent(a.name))
-        rest = self.let("rest", minus(total, count))
         with self.block() as then:
             residual = self.value(self.absent(e.body, names))
-            self.emit(Assign(acc, self.combine(e.op, acc, self.repeat(e.op, residual, rest))))
-        self.emit(If(compare(ops.greater, rest, 0), tuple(then)))
+            total = math.prod(a.extent for a in e.axes)
+            more = self.repeat(e.op, residual, self.missing(total, count, residual.dtype))
+            self.emit(Assign(acc, self.combine(e.op, acc, more)))
+        self.emit(If(self.some_missing(e.axes, count), tuple(then)))
+
+    def some_missing(self, axes: Iterable[Axis], count: Expr) -> Expr:
+        total = math.prod(a.extent for a in axes)
+        name = "points_" + "_".join(a.name for a in axes)
+        return compare(ops.greater, self.scalar(name, INT64, min(total, 2**62)), count)
+
+    def missing(self, total: int, count: Expr, dtype: DType) -> Expr:
+        """total - count, in floating point for such values: shapes may have more points than an
+        int64 counts; integers wrap around as their sums do."""
+        if dtype.kind in "fc":
+            return Call(ops.subtract, (self.literal(const(float(total))),
+                                       convert(count, ops.FLOAT64)))
+        return minus(self.literal(const((total + 2**63) % 2**64 - 2**63, INT64)), count)
 
     def absent(self, e: Expr, names: set[str]) -> Expr:
         """``e`` where the sparse reads that depend on ``names`` are not stored."""

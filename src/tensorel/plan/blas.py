@@ -34,8 +34,8 @@ def blas_step(chooser: Chooser, name: str, lam: Lambda, op: ops.Operator | None,
               reduced: tuple[Axis, ...], body: Expr, fill: Const, want: Format | None
               ) -> BlasStep | None:
     """A step for sum(products of two dense reads) in floating point, else None."""
-    if op is not ops.add or not reduced or chooser.strict:
-        return None
+    if op is not ops.add or not reduced or not lam.axes or chooser.strict:
+        return None  # a dot product is as fast in a loop, and wakes no other threads
     if not isinstance(body, Call) or body.op is not ops.multiply or body.dtype.kind not in "fc":
         return None
     if any(a.dtype != body.dtype for a in body.args):

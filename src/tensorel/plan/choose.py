@@ -47,6 +47,7 @@ class Known:
     count: float
     levels: tuple[float, ...]
     bytes_: float
+    degrees: tuple[float, ...] | None = None  # longest segment of each level, where known
 
 
 @dataclass
@@ -176,10 +177,14 @@ class Chooser:
         size = math.prod(float(n) for n in shape)
         if fmt.is_dense:
             return size * dtype.itemsize
-        nodes = level_sizes(fmt, shape, count)
-        extra = sum(8.0 * n for n, level in zip(nodes, fmt.levels) if level.full)
-        sparse = sum(1 for level in fmt.levels if not level.full)
-        return count * (dtype.itemsize + 4.0 * sparse) + extra
+        last = max(k for k, level in enumerate(fmt.levels) if not level.full)
+        tail = math.prod(float(shape[a]) for a in fmt.order[last + 1 :])
+        nodes = level_sizes(fmt, shape, count / max(tail, 1.0))
+        total = count * dtype.itemsize
+        for k in range(last + 1):
+            total += nodes[k] * (8.0 if fmt.levels[k].full else index_dtype(
+                shape[fmt.order[k]]).itemsize + (4.0 if k < last else 0.0))
+        return total
 
     # -- formulas --------------------------------------------------------------------------------
 
@@ -775,10 +780,39 @@ class NestSearch:
             others = math.prod(float(self.extents[v]) for v in self.names if v not in read.free)
             return min(known.count * others, everything)
         if f.kind == "and":
-            return min(self._points_bound(p) for p in f.parts)
+            reads = [p.read for p in f.parts if p.kind == "has" and p.read is not None]
+            joins = [self._join_bound(r, reads) for r in reads]
+            return min([everything, *joins, *(self._points_bound(p) for p in f.parts)])
         if f.kind == "or":
             return min(sum(self._points_bound(p) for p in f.parts), everything)
         return everything if f.kind == "true" else 0.0
+
+    def _join_bound(self, first: Read, reads: list[Read]) -> float:
+        """Entries of ``first`` times the longest segments of the others below what is bound."""
+        points = self.chooser.known_of(first.tensor).count  # type: ignore[arg-type]
+        bound = set(first.free)
+        left = [r for r in reads if r is not first]
+        while True:
+            best: tuple[float, Read] | None = None
+            for r in left:
+                known = self.chooser.known_of(r.tensor)  # type: ignore[arg-type]
+                if known.degrees is None:
+                    continue
+                order = known.slot.format.order
+                inside = 0
+                while inside < len(order) and r.indices[order[inside]].free <= bound:
+                    inside += 1
+                if inside == 0:
+                    continue
+                most = math.prod(known.degrees[inside:])
+                if best is None or most < best[0]:
+                    best = most, r
+            if best is None:
+                break
+            points *= best[0]
+            bound |= best[1].free
+            left.remove(best[1])
+        return points * math.prod(float(self.extents[n]) for n in self.names if n not in bound)
 
     def working(self, choice: Choice) -> float:
         """Bytes of workspaces."""

@@ -18,7 +18,7 @@ from tensorel.plan.definitions import (
 from tensorel.plan.estimate import Estimator, filled, loops_inside
 
 BLAS_SPEED = 16.0  # multiply-adds of a dense product per step of a general loop
-WRITE_DENSE, WRITE_SPARSE = 0.5, 6.0
+WRITE_DENSE, WRITE_SPARSE = 1.0, 6.0
 EXACT_INDICES, EXACT_FACTORS = 6, 7
 
 
@@ -69,7 +69,7 @@ class Search:
                 and indices:
             work = points / BLAS_SPEED
         else:
-            work = points * (0.5 + 0.5 * len(factors))
+            work = points * (0.8 + 0.2 * len(factors))
         left = names - indices
         out_density = filled(density, self.size(indices)) if not dense else 1.0
         out_dense = dense or out_density > 0.25
@@ -208,7 +208,7 @@ def _emit(program: Program, d: Definition, lam: Lambda, body: Reduce, times: ops
         if number == len(steps) - 1:
             definitions.append(replace(d, tensor=Lambda(lam.axes, value)))
             break
-        names = sorted(s.result.free, key=list(extents).index)
+        names = _natural_order(joined, s.result.free)
         own = tuple(Axis(n, extents[n]) for n in names)
         t = Definition(program.fresh(), Lambda(own, value))
         source = t.source()
@@ -218,6 +218,18 @@ def _emit(program: Program, d: Definition, lam: Lambda, body: Reduce, times: ops
         definitions.append(t)
         made[s.result.parts] = Read(source, tuple(Index(n) for n in names))
     return definitions
+
+
+def _natural_order(joined: Expr, free: frozenset[str]) -> list[str]:
+    """Indices as they first appear in the factors: rows of the first, columns of the last."""
+    seen: dict[str, None] = {}
+    for e in postorder(joined):
+        if isinstance(e, Read):
+            for i in e.indices:
+                for n in sorted(i.free):
+                    if n in free:
+                        seen.setdefault(n)
+    return [*seen, *sorted(free - seen.keys())]
 
 
 def search_size(axes: tuple[Axis, ...]) -> float:
