@@ -102,6 +102,13 @@ def fill(tensor: Tensor) -> Const:
     return found
 
 
+def is_whole(node: Node) -> bool:
+    """Whether a tensor or expression has a stored value everywhere, by its formula and the
+    storage of its sources: then its fill never shows."""
+    _fold(node)
+    return _whole[node]
+
+
 def fill_expr(expr: Expr) -> Const | None:
     """The value of ``expr`` when each Read gives its tensor's fill; None if it depends on an
     index or a local variable."""
@@ -153,7 +160,10 @@ def _is_whole(node: Node) -> bool:
         case Const():
             return False
         case Source():
-            return bool(getattr(getattr(node.data, "format", None), "is_dense", False))
+            known = getattr(node.data, "whole", None)
+            if known is None:
+                known = getattr(getattr(node.data, "format", None), "is_dense", False)
+            return bool(known)
         case Call():
             deciding = _deciding(node)
             if deciding:

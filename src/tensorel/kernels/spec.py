@@ -11,11 +11,14 @@ from tensorel.storage.format import Format
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place for a stored tensor in a plan: kernels depend on its format and array dtypes."""
+    """A place for a stored tensor in a plan: kernels depend on its format and array dtypes.
+
+    ``whole``: by its formula it has a value everywhere; None: as its format says."""
 
     name: str
     format: Format
     dtypes: tuple[tuple[str, str], ...]
+    whole: bool | None = None
 
 
 class Assembly(Enum):

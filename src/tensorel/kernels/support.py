@@ -19,6 +19,7 @@ from functools import reduce
 import numpy as np
 
 from tensorel.algebra import ops
+from tensorel.ir.analysis import is_whole
 from tensorel.ir.nodes import Call, Const, Expr, Index, Local, Read, Reduce, Source, const
 
 
@@ -214,9 +215,8 @@ class Analysis:
             return False
         if self.strict and e.dtype.kind in "fc" and not e.op.exact_annihilators:
             return False
-        if None in e.op.annihilators and all(
-            o.background is not None and o.support.kind != "true"
-            for j, o in enumerate(covers) if j != k
+        if None in e.op.annihilators and not any(
+            is_whole(a) or covers[j].background is None for j, a in enumerate(e.args) if j != k
         ):
             return False  # 0/0 of two fills is nan, as the fill of the result says
         return bool(c.background.value == e.op.annihilators[k])

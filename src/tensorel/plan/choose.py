@@ -22,7 +22,7 @@ from tensorel.kernels.support import (
     Analysis, Formula, conjunction, disjunction, reads_of, repeat_constant,
 )
 from tensorel.plan.blas import blas_step
-from tensorel.plan.definitions import Definition, Program, Ref, replace_exprs
+from tensorel.plan.definitions import Definition, Program, replace_exprs
 from tensorel.plan.estimate import Estimator, filled
 from tensorel.plan.loops import (
     CONVERT, Operand, Simulation, converted, is_plain, operand, orders, simulate,
@@ -85,9 +85,19 @@ class Chooser:
 
     def run(self) -> Plan:
         inputs = [k.slot.name for k in self.known.values()]
+        slots: dict[str, str] = {}
         for d in self.program.definitions:
-            self.known[Ref(d.name)] = self._define(d)
-        results = [self.known[Ref(n)].slot.name for n in self.program.results]
+            known = self._define(d)
+            whole = d.ref.whole
+            if whole != known.slot.format.is_dense:
+                slot = replace(known.slot, whole=whole)
+                source = known.source
+                known = replace(known, slot=slot, source=Source(
+                    slot, source.shape, source.dtype, source.fill))
+                self.known[slot] = known
+            self.known[d.ref] = known
+            slots[d.name] = known.slot.name
+        results = [slots[n] for n in self.program.results]
         plan = Plan(self.steps, results, inputs, dict(self.program.fired), [])
         plan.plan_frees()
         return plan

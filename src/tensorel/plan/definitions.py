@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from tensorel.algebra.ops import Operator
 from tensorel.config import Config
 from tensorel.ir.analysis import fill as fill_of
+from tensorel.ir.analysis import is_whole
 from tensorel.ir.nodes import (
     Axis, Bulk, Call, Const, Expr, Index, Lambda, Read, Reduce, Source, Tensor, postorder,
 )
@@ -22,9 +23,11 @@ from tensorel.kernels.spec import Slot
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """The result of a definition, by name."""
+    """The result of a definition, by name; ``whole``: by its formula it has a value everywhere,
+    whatever its storage will be."""
 
     name: str
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +56,13 @@ class Definition:
     def shape(self) -> tuple[int, ...]:
         return self.tensor.shape
 
+    @property
+    def ref(self) -> Ref:
+        return Ref(self.name, is_whole(self.tensor))
+
     def source(self) -> Source:
         fill = self.fill if self.fill is not None else fill_of(self.tensor)
-        return Source(Ref(self.name), self.tensor.shape, self.tensor.dtype, fill)
+        return Source(self.ref, self.tensor.shape, self.tensor.dtype, fill)
 
 
 @dataclass

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tensorel.config import Config
 from tensorel.ir.nodes import Bulk, Lambda, Read, Reduce, Source, Tensor, postorder
-from tensorel.ir.printer import show_program
+from tensorel.ir.printer import show
 from tensorel.plan.choose import Chooser, Known
 from tensorel.plan.contract import lift_reductions, order_contractions, store_factors
 from tensorel.plan.definitions import Definition, Program, Stats, inner_reductions
@@ -134,5 +134,5 @@ def logical_text(plan: Plan) -> str:
         for n in postorder(d.tensor):
             if isinstance(n, Source):
                 names[n] = getattr(n.data, "name", str(n.data))
-        lines.append(f"{d.name} = {show_program([d.tensor], names)}")
+        lines.append(f"{d.name} = {show(d.tensor, names)}")
     return "\n".join(lines)
