@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +23,9 @@ Scalar = bool | int | float | complex
 DTYPES: tuple[DType, ...] = tuple(
     np.dtype(n)
     for n in (
-        "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 "
-        "float32 float64 complex64 complex128"
-    ).split()
+        "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
+        "float32", "float64", "complex64", "complex128",
+    )
 )
 BOOL, INT64, FLOAT64 = np.dtype("bool"), np.dtype("int64"), np.dtype("float64")
 
@@ -46,7 +47,7 @@ def _lowest(dtype: DType) -> Scalar:
     if dtype.kind == "b":
         return False
     if dtype.kind in "iu":
-        return int(np.iinfo(dtype).min)
+        return int(np.iinfo(dtype.name).min)
     return complex(-math.inf, 0) if dtype.kind == "c" else -math.inf
 
 
@@ -54,7 +55,7 @@ def _highest(dtype: DType) -> Scalar:
     if dtype.kind == "b":
         return True
     if dtype.kind in "iu":
-        return int(np.iinfo(dtype).max)
+        return int(np.iinfo(dtype.name).max)
     return complex(math.inf, 0) if dtype.kind == "c" else math.inf
 
 
@@ -156,11 +157,11 @@ def _unary(name: str, ufunc: np.ufunc | Callable[..., object], **laws: object) -
     return _add(Operator(name, 1, ufunc, **laws))  # type: ignore[arg-type]
 
 
-def _binary(name: str, ufunc: np.ufunc, symbol: str | None = None, **laws: object) -> Operator:
-    return _add(Operator(name, 2, ufunc, symbol, **laws))  # type: ignore[arg-type]
+def _binary(name: str, ufunc: np.ufunc, symbol: str | None = None, **laws: Any) -> Operator:
+    return _add(Operator(name, 2, ufunc, symbol, **laws))
 
 
-def _laws(identity: Callable[[DType], Scalar], **more: object) -> dict[str, object]:
+def _laws(identity: Callable[[DType], Scalar], **more: Any) -> dict[str, Any]:
     return {"associative": True, "commutative": True, "identity": identity} | more
 
 
@@ -200,7 +201,7 @@ logical_or = _binary("logical_or", np.logical_or, "or", **_laws(lambda d: False,
                      idempotent=True, distributes_over=frozenset({"logical_and"})))
 logical_xor = _binary("logical_xor", np.logical_xor, commutative=True)
 bitwise_and = _binary("bitwise_and", np.bitwise_and, "&", **_laws(
-    lambda d: True if d.kind == "b" else int(np.iinfo(d).max) if d.kind == "u" else -1,
+    lambda d: True if d.kind == "b" else int(np.iinfo(d.name).max) if d.kind == "u" else -1,
     idempotent=True, annihilators=(0, 0), exact_annihilators=True))
 bitwise_or = _binary("bitwise_or", np.bitwise_or, "|", **_laws(lambda d: 0, idempotent=True))
 bitwise_xor = _binary("bitwise_xor", np.bitwise_xor, "^", commutative=True)
@@ -273,7 +274,7 @@ def _where_result(p: DType, a: DType, b: DType) -> DType:
 where = _add(Operator("where", 3, np.where, result=_where_result))
 
 
-@lru_cache(maxsize=None)
+@cache
 def cast(dtype: DType) -> Operator:
     """The operator that converts to ``dtype`` (complex to real drops the imaginary part)."""
 

@@ -52,8 +52,8 @@ def fold_segments(op: Operator, values: Array, starts: Array) -> Array:
     """``op`` over each segment [starts[k], starts[k+1]), in the values' dtype."""
     if isinstance(op.meaning, np.ufunc):
         with np.errstate(all="ignore"):
-            kwargs = {} if values.dtype == bool else {"dtype": values.dtype}
-            return np.asarray(op.meaning.reduceat(values, starts, **kwargs)).astype(
+            dtype = None if values.dtype == bool else values.dtype
+            return np.asarray(op.meaning.reduceat(values, starts, dtype=dtype)).astype(
                 values.dtype, copy=False)
     # Neighbouring pairs of each segment are combined until every segment has one value.
     values = values.copy()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -150,7 +151,7 @@ class Job:
         if count <= 1 or self.nest.serial:
             return [(0, extent)]
         bounds = self._bounds(extent, count)
-        return [(a, b) for a, b in zip(bounds, bounds[1:]) if a < b]
+        return [(a, b) for a, b in pairwise(bounds) if a < b]
 
     def _bounds(self, extent: int, count: int) -> list[int]:
         """Quantiles of the stored entries of an operand that the outer loop runs over."""
@@ -198,7 +199,7 @@ def _quantiles(stored: Stored, share: Array) -> Array | None:
             pos = stored.arrays[f"pos{second.depth}"]
             if pos.size == stored.shape[stored.format.order[0]] + 1:
                 wanted = pos[0] + share * (int(pos[-1]) - int(pos[0]))
-                return np.searchsorted(pos, wanted, side="left")
+                return np.asarray(np.searchsorted(pos, wanted, side="left"))
     return None
 
 
@@ -214,7 +215,7 @@ def _run_dense(job: Job) -> Stored:
         assert nest.op is not None and nest.op.identity is not None
         start = nest.op.identity(out.dtype)  # type: ignore[assignment]
     else:
-        start = out.fill.value  # type: ignore[assignment]
+        start = out.fill.value
     workers = job.workers()
     private = accumulates and (job.outer is None or job.outer in nest.reduced)
     if private and workers > 1 and size * workers > 4 * max(job.step.cost, 1e6):

@@ -20,8 +20,8 @@ from tensorel.ir.nodes import Call, Expr, Lambda, Read, Reduce, Source, Tensor, 
 from tensorel.kernels.assemble import lower_nest
 from tensorel.kernels.printer import show as show_kernel
 from tensorel.kernels.spec import Slot
-from tensorel.plan.choose import Known, level_sizes
 from tensorel.plan.explain import LEVELS, Actual, Explanation
+from tensorel.plan.known import Known, level_sizes
 from tensorel.plan.physical import BlasStep, BulkStep, ConvertStep, KernelStep, Plan, Step, ViewStep
 from tensorel.plan.pipeline import make_plan
 from tensorel.records import dataclass, field
@@ -179,17 +179,15 @@ def _known(source: Source, stored: Stored) -> Known:
 def stored_degrees(stored: Stored) -> tuple[float, ...] | None:
     """The longest segment of each level of a stack of dense and compressed levels."""
     if "degrees" not in stored.facts:
-        found: list[float] | None = []
+        found: list[float] = []
         for axis, level in zip(stored.format.order, stored.format.levels):
             if level.full:
                 found.append(float(stored.shape[axis]))
             elif type(level) is Compressed and not level.runs:
                 pos = stored.arrays[f"pos{level.depth}"]
                 found.append(float(np.diff(pos).max(initial=0)))
-            else:
-                found = None
-                break
-        stored.facts["degrees"] = None if found is None else tuple(found)
+        known = len(found) == len(stored.format.levels)
+        stored.facts["degrees"] = tuple(found) if known else None
     return stored.facts["degrees"]  # type: ignore[return-value]
 
 
@@ -330,7 +328,7 @@ def run_bulk(step: BulkStep, values: dict[str, Stored]) -> Stored:
     return to_format(result, step.target.format)
 
 
-def one_hot(idx: np.ndarray, step: BulkStep) -> Stored:  # type: ignore[type-arg]
+def one_hot(idx: np.ndarray, step: BulkStep) -> Stored:
     """The boolean matrix S[j, k] = (idx[k] == j) as csr."""
     rows = step.shape[0]
     width = np.int32 if idx.size < 2**31 else np.int64
@@ -357,8 +355,8 @@ def run_blas(step: BlasStep, values: dict[str, Stored]) -> Stored:
                   {"val": result.reshape(-1)})
 
 
-def general_product(left: np.ndarray, right: np.ndarray, la: tuple[str, ...], ra: tuple[str, ...],  # type: ignore[type-arg]
-                    out: tuple[str, ...]) -> np.ndarray:  # type: ignore[type-arg]
+def general_product(left: np.ndarray, right: np.ndarray, la: tuple[str, ...], ra: tuple[str, ...],
+                    out: tuple[str, ...]) -> np.ndarray:
     batch = [n for n in out if n in la and n in ra]
     rows = [n for n in out if n in la and n not in ra]
     cols = [n for n in out if n in ra and n not in la]
@@ -375,10 +373,10 @@ def general_product(left: np.ndarray, right: np.ndarray, la: tuple[str, ...], ra
         shape(summed, cols))
     z = np.matmul(x, y).reshape([sizes[n] for n in (*batch, *rows, *cols)])
     labels = [*batch, *rows, *cols]
-    return z.transpose([labels.index(n) for n in out])
+    return np.asarray(z.transpose([labels.index(n) for n in out]))
 
 
-def dense_array(stored: Stored) -> np.ndarray:  # type: ignore[type-arg]
+def dense_array(stored: Stored) -> np.ndarray:
     if stored.format.name == "dense":
         return stored.arrays["val"].reshape(stored.shape)
     view = dense_view(stored)

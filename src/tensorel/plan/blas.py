@@ -15,7 +15,7 @@ from tensorel.storage.levels import Dense
 from tensorel.storage.registry import resolve
 
 if TYPE_CHECKING:
-    from tensorel.plan.choose import Chooser
+    from tensorel.plan.steps import StepBuilder
 
 
 def _dense_read(e: Expr) -> tuple[Read, tuple[str, ...]] | None:
@@ -30,7 +30,7 @@ def _dense_read(e: Expr) -> tuple[Read, tuple[str, ...]] | None:
     return e, names
 
 
-def blas_step(chooser: Chooser, name: str, lam: Lambda, op: ops.Operator | None,
+def blas_step(chooser: StepBuilder, name: str, lam: Lambda, op: ops.Operator | None,
               reduced: tuple[Axis, ...], body: Expr, fill: Const, want: Format | None
               ) -> BlasStep | None:
     """A step for sum(products of two dense reads) in floating point, else None."""
@@ -45,19 +45,19 @@ def blas_step(chooser: Chooser, name: str, lam: Lambda, op: ops.Operator | None,
         return None
     names = {a.name for a in reduced}
     out = tuple(a.name for a in lam.axes)
-    l, r = set(left[1]), set(right[1])
+    rows, columns = set(left[1]), set(right[1])
     extents = {a.name: a.extent for a in (*lam.axes, *reduced)}
     matches = all(
         e.tensor.shape[k] == extents[n]
         for e, axes in (left, right) for k, n in enumerate(axes)
     )
-    if not matches or not names <= (l & r) or set(out) != (l | r) - names:
+    if not matches or not names <= (rows & columns) or set(out) != (rows | columns) - names:
         return None
     fmt = resolve("dense", lam.shape, body.dtype)
     size = math.prod(float(n) for n in lam.shape)
     from_names = {e.tensor: e.tensor.data.name for e, _ in (left, right)}  # type: ignore[attr-defined]
     text = f"{name}[{', '.join(out)}] = sum({', '.join(sorted(names))}) {show(body, from_names)}"
-    slot = chooser._slot(name, fmt, body.dtype, lam.shape, size)
+    slot = chooser.slot(name, fmt, body.dtype, lam.shape, size)
     work = size * math.prod(float(a.extent) for a in reduced) / BLAS_SPEED
     bytes_ = size * body.dtype.itemsize
     copies = sum(math.prod(e.tensor.shape) * e.dtype.itemsize for e, _ in (left, right))

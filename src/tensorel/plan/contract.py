@@ -13,7 +13,14 @@ from dataclasses import dataclass, replace
 from tensorel.algebra import ops
 from tensorel.ir.nodes import Axis, Call, Expr, Index, Lambda, Read, Reduce, Source, postorder
 from tensorel.plan.definitions import (
-    Definition, Program, Stats, factors_of, inner_reductions, product, product_of, replace_exprs,
+    Definition,
+    Program,
+    Stats,
+    factors_of,
+    inner_reductions,
+    product,
+    product_of,
+    replace_exprs,
 )
 from tensorel.plan.estimate import Estimator, filled, loops_inside
 
@@ -305,7 +312,8 @@ def _stays(program: Program, r: Reduce, core: Expr, axes: tuple[Axis, ...]) -> b
     if support.kind == "true":
         return False
     for x in postorder(r.body):
-        if isinstance(x, Read) and isinstance(x.tensor, Source) and not estimator.of(x.tensor).dense:
+        if isinstance(x, Read) and isinstance(x.tensor, Source) \
+                and not estimator.of(x.tensor).dense:
             return False  # sparse operands inside would be searched for each point
     points = search_size(axes) * estimator.density(support)
     inside = points * product_of(r.axes) * loops_inside(r.body)

@@ -16,7 +16,18 @@ from tensorel.config import Config
 from tensorel.ir.analysis import fill as fill_of
 from tensorel.ir.analysis import is_whole
 from tensorel.ir.nodes import (
-    Axis, Bulk, Call, Const, Expr, Index, Lambda, Read, Reduce, Source, Tensor, postorder,
+    Axis,
+    Bulk,
+    Call,
+    Const,
+    Expr,
+    Index,
+    Lambda,
+    Read,
+    Reduce,
+    Source,
+    Tensor,
+    postorder,
 )
 from tensorel.kernels.spec import Slot
 

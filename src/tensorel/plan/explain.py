@@ -104,7 +104,8 @@ class Explanation:
                      d.get("actual_nnz", ""), d["estimated_bytes"], d.get("actual_bytes", ""),
                      f"{1e3 * float(str(d['seconds'])):.3f}" if "seconds" in d else "",
                      "; ".join(_detail(s))]
-            rows.append("<tr>" + "".join(f"<td>{html.escape(str(c))}</td>" for c in cells) + "</tr>")
+            texts = "".join(f"<td>{html.escape(str(c))}</td>" for c in cells)
+            rows.append(f"<tr>{texts}</tr>")
         heads = ("#", "step", "kind", "format", "shape", "estimated entries", "actual entries",
                  "estimated bytes", "actual bytes", "ms", "how")
         head = "".join(f"<th>{h}</th>" for h in heads)

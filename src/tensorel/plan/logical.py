@@ -7,13 +7,29 @@ from dataclasses import replace
 from tensorel import rules
 from tensorel.algebra import ops
 from tensorel.ir.nodes import (
-    Axis, Bulk, Call, Expr, Index, Lambda, Read, Reduce, Source, Tensor, const, postorder,
+    Axis,
+    Bulk,
+    Call,
+    Expr,
+    Index,
+    Lambda,
+    Read,
+    Reduce,
+    Source,
+    Tensor,
+    const,
+    postorder,
     substitute,
 )
-from tensorel.rewrite.engine import Rewriter
 from tensorel.plan.definitions import (
-    Definition, Program, factors_of, inner_reductions, product, replace_exprs,
+    Definition,
+    Program,
+    factors_of,
+    inner_reductions,
+    product,
+    replace_exprs,
 )
+from tensorel.rewrite.engine import Rewriter
 
 # -- simplify ----------------------------------------------------------------------------------
 
@@ -192,7 +208,8 @@ def _flatten(e: Expr) -> tuple[Expr, dict[str, int]]:
         for k, arg in enumerate(x.args):
             if (
                 isinstance(arg, Reduce) and x.op.distributes(arg.op, x.dtype)
-                and all(a.extent for a in arg.axes) and arg.dtype == x.dtype and all(a.dtype == x.dtype for a in x.args)
+                and all(a.extent for a in arg.axes) and arg.dtype == x.dtype
+                and all(a.dtype == x.dtype for a in x.args)
                 and not any(a.name in x.args[1 - k].free for a in arg.axes)
             ):
                 fire("pull-reduction: a*sum(b) -> sum(a*b)")

@@ -165,7 +165,7 @@ def _cover(f: Formula, reads: set[Read], by_read: dict[Read, Operand], depth: di
 
     def go(g: Formula) -> list[Operand] | None:
         if g.kind == "has":
-            return [by_read[g.read]] if g.read in reads else None  # type: ignore[index]
+            return [by_read[g.read]] if g.read in reads else None
         if g.kind == "or":
             parts = [go(p) for p in g.parts]
             if any(p is None for p in parts):

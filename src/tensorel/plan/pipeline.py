@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from tensorel.config import Config
 from tensorel.ir.nodes import Bulk, Lambda, Read, Reduce, Source, Tensor, postorder
 from tensorel.ir.printer import show
-from tensorel.plan.choose import Chooser, Known
+from tensorel.plan.choose import Chooser
 from tensorel.plan.contract import lift_reductions, order_contractions, store_factors
 from tensorel.plan.definitions import Definition, Program, Stats, inner_reductions
+from tensorel.plan.known import Known
 from tensorel.plan.logical import flatten_reductions, repeat_constants, simplify, split_definitions
 from tensorel.plan.physical import Plan
 

@@ -118,7 +118,7 @@ class Rewriter:
         for rule in (*self.by_root.get(e.op.name, ()), *self.by_root.get(None, ())):
             m: Match = {}
             if _match(rule.pattern, e, m) and rule.when(m):
-                new = rule.build(m)
+                new: Expr | None = rule.build(m)
                 if new is not None and new is not e and new.dtype == e.dtype:
                     self.fired(rule.name)
                     return new

@@ -1,0 +1,405 @@
+"""One loop of a nest: who leads, who follows, and the loop around the body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensorel.algebra import ops
+from tensorel.ir.affine import split_affine
+from tensorel.ir.build import both, compare, either, int_value, minus, plus, times
+from tensorel.ir.nodes import INT64, Call, Const, Expr, Local, Read, const
+from tensorel.kernels.loops import Assign, For, If, Stmt, While
+from tensorel.kernels.reading import Access, Reading
+from tensorel.kernels.support import FALSE, TRUE, Formula, has, restrict
+from tensorel.storage.levels import Walk
+
+
+@dataclass(eq=False)
+class Looper:
+    """One loop: chooses leaders and followers and writes the loop around the body."""
+
+    low: Reading
+    name: str
+    support: Formula
+    outermost: bool
+    checked: bool
+    innermost: bool
+    merged: tuple[Access, ...] = ()
+
+    def run(self, body: Callable[[], None]) -> None:
+        low = self.low
+        if self.support.kind == "false":
+            return  # the body is its background everywhere
+        states = {a: a.state() for a in low.accesses.values()}
+        bound, done = dict(low.bound), dict(low.done_reductions)
+        candidates = {a.read: a for a in low.accesses.values() if self._is_candidate(a)}
+        leaders = self._leaders(candidates)
+        followers = [a for a in candidates.values() if a not in leaders]
+        self.begin: Expr = low.lo if self.outermost else const(0, INT64)
+        self.end: Expr = low.hi if self.outermost else low.extent(self.name)
+        cursors = self._open_followers(followers, bool(leaders))
+        inner = self._body(body, followers, cursors)
+        if not leaders:
+            self._dense(inner)
+        elif len(leaders) == 1:
+            self._single(leaders[0], inner)
+        elif len(leaders) == 2 and self.innermost and self._is_simple(leaders):
+            self._two_way(leaders, inner)
+        else:
+            self._merge(leaders, inner)
+        low.bound, low.done_reductions = bound, done
+        for a, state in states.items():
+            a.restore(state)
+
+    def _is_candidate(self, a: Access) -> bool:
+        """The next level of the read varies with this index alone and is not full."""
+        if a.resolved or a.level.full or self.name not in a.index.free:
+            return False
+        if any(n != self.name and n not in self.low.bound for n in a.index.free):
+            return False
+        if a.level.walk(a.arrays, a.position, a.coords) is None:
+            return False
+        parts = split_affine(a.index, self.name)
+        return parts is not None and parts[0] > 0
+
+    def _leaders(self, candidates: dict[Read, Access]) -> list[Access]:
+        """The cheapest cover of the support: of a conjunction one part, of a disjunction all."""
+        formula = restrict(self.support, self._known(candidates))
+
+        def cover(f: Formula) -> list[Access] | None:
+            if f.kind == "has":
+                assert f.read is not None
+                return [candidates[f.read]]
+            if f.kind == "or":
+                found: list[Access] = []
+                for p in f.parts:
+                    part = cover(p)
+                    if part is None:
+                        return None
+                    found += [a for a in part if a not in found]
+                return found
+            if f.kind == "and":
+                options = [c for c in map(cover, f.parts) if c is not None]
+                return min(options, key=self._leader_cost) if options else None
+            return None if f.kind == "true" else []
+
+        if formula.kind == "false":
+            return []
+        return cover(formula) or []
+
+    def _leader_cost(self, group: list[Access]) -> tuple[int, int]:
+        gallop = sum(a.slot.name in self.low.nest.gallop for a in group)
+        return gallop, len(group)
+
+    def _known(self, candidates: dict[Read, Access]) -> Callable[[Read], Formula]:
+        def known(read: Read) -> Formula:
+            return has(read) if read in candidates else TRUE
+
+        return known
+
+    # -- followers -----------------------------------------------------------------------------
+
+    def _open_followers(self, followers: list[Access], led: bool
+                        ) -> dict[Access, tuple[Walk, Local, Expr]]:
+        """Cursors of the followers that advance beside the leader."""
+        low = self.low
+        cursors: dict[Access, tuple[Walk, Local, Expr]] = {}
+        for a in followers:
+            level = a.level
+            direct = (
+                level.find(a.arrays, a.position, a.coords, const(0, INT64)) is not None
+                or level.probe(a.arrays, a.position, a.coords, const(0, INT64)) is not None
+                or a.slot.format.lookup(a.arrays, a.read.indices) is not None
+            )
+            if direct or a.slot.name in low.nest.gallop:
+                continue
+            walk, lo, hi = low.open_walk(a)
+            cursor = low.fresh("cur")
+            start: Expr = lo
+            if self.outermost:
+                step, offset = split_affine(a.index, self.name) or (1, const(0, INT64))
+                start = low.lower_bound(walk, lo, hi, plus(times(step, low.lo), low.value(offset)))
+            low.emit(Assign(cursor, start))
+            cursors[a] = (walk, cursor, hi)
+        return cursors
+
+    def _follow(self, a: Access, cursors: dict[Access, tuple[Walk, Local, Expr]]) -> None:
+        low = self.low
+        if a.slot.format.lookup(a.arrays, a.read.indices) is not None and a.depth == 0:
+            return  # probed with all coordinates at once, when they are bound
+        at = low.let("at", low.value(a.index))
+        inside = low.inside(a, at)
+        if a not in cursors:
+            low.find(a, at, inside)
+            return
+        walk, cursor, hi = cursors[a]
+        before = both(compare(ops.less, cursor, hi), compare(ops.less, walk.coord(cursor), at))
+        assert before is not None
+        low.emit(While(before, (Assign(cursor, plus(cursor, 1)),)))
+        q = low.let("q", plus(cursor, 0)) if not walk.runs else cursor
+        low.arrive(a, walk, q, hi, at, inside)
+        a.coords = (*a.coords, at)
+        a.depth += 1
+
+    def _body(self, body: Callable[[], None], followers: list[Access],
+              cursors: dict[Access, tuple[Walk, Local, Expr]]) -> Callable[[Expr], None]:
+        low = self.low
+
+        def inner(v: Expr) -> None:
+            low.bound[self.name] = v
+            before = {a: a.valid for a in low.accesses.values()}
+            for a in followers:
+                self._follow(a, cursors)
+            for a in low.accesses.values():
+                if not a.resolved and low.wants_early(a):
+                    low.resolve(a)
+            changed = [a for a in low.accesses.values() if a.valid is not before[a]]
+            changed += [a for a in self.merged if a.valid is not None]
+            guard = self._guard() if changed or self.innermost else None
+            if guard is None:
+                body()
+                return
+            if isinstance(guard, Const):
+                return  # nothing here differs from the background
+            with low.block() as then:
+                body()
+            low.emit(If(guard, tuple(then)))
+
+        return inner
+
+    def _guard(self) -> Expr | None:
+        """The support over what is known to be stored here; sure parts need no check later."""
+        low = self.low
+
+        def known(read: Read) -> Formula:
+            valid = low.accesses[read].valid
+            if isinstance(valid, Const):
+                return TRUE if bool(valid.value) else FALSE
+            return TRUE if valid is None else has(read)
+
+        formula = restrict(self.support, known)
+        if formula.kind == "true":
+            return None
+        if formula.kind == "false":
+            return const(False)
+        sure = formula.parts if formula.kind == "and" else (formula,)
+        guard = self._condition(formula)
+        for part in sure:
+            if part.kind == "has":
+                assert part.read is not None
+                low.accesses[part.read].valid = None
+                self._forget_value(low.accesses[part.read])
+        return guard
+
+    def _forget_value(self, a: Access) -> None:
+        """A value loaded under a check may be loaded without it, now that it surely is stored."""
+        if a.value is not None:
+            a.value = None
+
+    def _condition(self, f: Formula) -> Expr:
+        if f.kind == "has":
+            assert f.read is not None
+            valid = self.low.accesses[f.read].valid
+            assert valid is not None
+            return valid
+        parts = [self._condition(p) for p in f.parts]
+        result = parts[0]
+        for p in parts[1:]:
+            result = Call(ops.logical_and, (result, p)) if f.kind == "and" else either(result, p)
+        return result
+
+    # -- the three kinds of loops ----------------------------------------------------------------
+
+    def _dense(self, inner: Callable[[Expr], None]) -> None:
+        low = self.low
+        v = low.fresh(self.name)
+        low.announce(self.name, None)
+        with low.block() as body:
+            inner(v)
+        low.emit(For(v, self.begin, self.end, tuple(body), self.checked))
+
+    def _range(self, a: Access) -> tuple[Walk, Expr, Expr, int, Expr]:
+        """The part of the walk whose coordinates fall into this loop's range."""
+        low = self.low
+        walk, lo, hi = low.open_walk(a)
+        parts = split_affine(a.index, self.name)
+        assert parts is not None
+        step, offset = parts[0], low.let("off", low.value(parts[1]))
+        axis = a.slot.format.order[a.depth]
+        whole = (
+            not self.outermost and step == 1 and int_value(parts[1]) == 0
+            and low.extents[self.name] == a.read.tensor.shape[axis]
+        )
+        if whole:
+            return walk, lo, hi, step, offset
+        first = low.let("first", plus(times(step, self.begin), offset))
+        last = low.let("last", plus(plus(times(step, minus(self.end, 1)), offset), 1))
+        start = low.lower_bound(walk, lo, hi, first)
+        stop = low.lower_bound(walk, start, hi, last)
+        return walk, start, stop, step, offset
+
+    def _solve(self, c: Expr, step: int, offset: Expr) -> tuple[Expr, Expr | None]:
+        """The index v with step*v + offset == c, and the condition that there is one."""
+        low = self.low
+        shifted = low.let("c", minus(c, offset))
+        if step == 1:
+            return shifted, None
+        exact = compare(ops.equal, Call(ops.remainder, (shifted, const(step, INT64))), 0)
+        v = Call(ops.floor_divide, (shifted, const(step, INT64)))
+        return v, exact
+
+    def _enter(self, a: Access, walk: Walk, q: Expr, end: Expr | None, c: Expr) -> None:
+        a.position = (q, end) if end is not None else tuple(
+            self.low.let("p", x) for x in walk.child(q)
+        )
+        a.coords = (*a.coords, c)
+        a.depth += 1
+
+    def _single(self, a: Access, inner: Callable[[Expr], None]) -> None:
+        low = self.low
+        walk, lo, hi, step, offset = self._range(a)
+        low.announce(self.name, minus(hi, lo))
+        q = low.fresh("q")
+        with low.block() as body:
+            c = low.let("c", walk.coord(q))
+            end: Local | None = None
+            if walk.runs:
+                end = low.fresh("end")
+                low.run_end(walk, q, hi, c, end)
+            valid = a.valid
+            self._enter(a, walk, q, end, c)
+            a.valid = None  # the walk is empty where the parent is absent
+            v, exact = self._solve(c, step, offset)
+            if exact is None:
+                inner(low.let(self.name, v))
+            else:
+                with low.block() as then:
+                    inner(low.let(self.name, v))
+                low.emit(If(exact, tuple(then)))
+            if end is not None:
+                low.emit(Assign(q, end))
+            a.valid = valid
+        if walk.runs:
+            low.emit(Assign(q, lo))
+            low.emit(While(compare(ops.less, q, hi), tuple(body), self.checked))
+        else:
+            low.emit(For(q, lo, hi, tuple(body), self.checked))
+
+    def _is_simple(self, leaders: list[Access]) -> bool:
+        """Walks without runs, read at the index itself."""
+        for a in leaders:
+            walk = a.level.walk(a.arrays, a.position, a.coords)
+            parts = split_affine(a.index, self.name)
+            if walk is None or walk.runs or parts is None or parts[0] != 1:
+                return False
+        return True
+
+    def _two_way(self, leaders: list[Access], inner: Callable[[Expr], None]) -> None:
+        """Union of two walks: one loop while both last, then the rest of each. In each of the
+        three cases it is known which operand is stored, so the body is specialized."""
+        low = self.low
+        ranges = [self._range(x) for x in leaders]
+        walks, los, his, _, offsets = zip(*ranges)
+        count: Expr = plus(minus(his[0], los[0]), minus(his[1], los[1]))
+        low.announce(self.name, low.let("most", count))
+        cursors = [low.fresh("q"), low.fresh("q")]
+        for q, lo in zip(cursors, los):
+            low.emit(Assign(q, lo))
+
+        def case(v: Expr, present: tuple[bool, bool]) -> list[Stmt]:
+            states = {x: x.state() for x in low.accesses.values()}
+            bound, done = dict(low.bound), dict(low.done_reductions)
+            with low.block() as body:
+                for x, walk, q, here in zip(leaders, walks, cursors, present):
+                    c = low.let("c", plus(v, offsets[leaders.index(x)]))
+                    self._enter(x, walk, q, None, c)
+                    x.valid = None if here else const(False)
+                    if not here:
+                        x.value = x.read.tensor.fill if x.resolved else None  # type: ignore[attr-defined]
+                inner(v)
+                for q, here in zip(cursors, present):
+                    if here:
+                        low.emit(Assign(q, plus(q, 1)))
+            low.bound, low.done_reductions = bound, done
+            for x, state in states.items():
+                x.restore(state)
+            return body
+
+        def coordinate(k: int) -> Expr:
+            return minus(walks[k].coord(cursors[k]), offsets[k])
+
+        more = [compare(ops.less, q, hi) for q, hi in zip(cursors, his)]
+        with low.block() as loop:
+            x, y = low.let("x", coordinate(0)), low.let("y", coordinate(1))
+            both_there, first, second = case(x, (True, True)), case(x, (True, False)), case(
+                y, (False, True))
+            rest = If(compare(ops.less, x, y), tuple(first), tuple(second))
+            low.emit(If(compare(ops.equal, x, y), tuple(both_there), (rest,)))
+        together = both(*more)
+        assert together is not None
+        low.emit(While(together, tuple(loop), self.checked))
+        for k, present in ((0, (True, False)), (1, (False, True))):
+            with low.block() as tail:
+                tail_body = case(low.let("x", coordinate(k)), present)
+                low.blocks[-1].extend(tail_body)
+            low.emit(While(more[k], tuple(tail), self.checked))
+
+    def _merge(self, leaders: list[Access], inner: Callable[[Expr], None]) -> None:
+        """Union of several ascending walks; each step takes the smallest coordinate."""
+        low = self.low
+        top = const(np.iinfo(np.int64).max, INT64)
+        parts = []
+        for a in leaders:
+            walk, lo, hi, step, offset = self._range(a)
+            q, v = low.fresh("q"), low.fresh(self.name)
+            low.emit(Assign(q, lo))
+            parts.append((a, walk, q, hi, step, offset, v))
+            self._peek(walk, q, hi, step, offset, v, top)
+        low.announce(self.name, None)
+        smallest: Expr = parts[0][6]
+        for p in parts[1:]:
+            smallest = Call(ops.minimum, (smallest, p[6]))
+        with low.block() as body:
+            here = low.let(self.name, smallest)
+            ends: list[tuple[Local, Expr]] = []
+            for a, walk, q, hi, step, offset, mine in parts:
+                present = low.let("has", compare(ops.equal, mine, here))
+                end = low.fresh("end")
+                if walk.runs:
+                    low.emit(Assign(end, q))
+                    with low.block() as scan:
+                        low.run_end(walk, q, hi, walk.coord(q), end)
+                    low.emit(If(present, tuple(scan)))
+                at = low.let("at", plus(times(step, here), offset))
+                self._enter(a, walk, low.let("q", Call(ops.add, (q, const(0, INT64)))),
+                            end if walk.runs else None, at)
+                a.valid = present
+                ends.append((q, end if walk.runs else plus(q, 1)))
+            flags = [p[0].valid for p in parts]
+            self.merged = tuple(leaders)
+            inner(here)
+            for (_, walk, q, hi, step, offset, mine), (_, nxt), flag in zip(parts, ends, flags):
+                with low.block() as advance:
+                    low.emit(Assign(q, nxt))
+                    self._peek(walk, q, hi, step, offset, mine, top)
+                assert flag is not None
+                low.emit(If(flag, tuple(advance)))
+        low.emit(While(compare(ops.less, smallest, top), tuple(body), self.checked))
+
+    def _peek(self, walk: Walk, q: Local, hi: Expr, step: int, offset: Expr, v: Local,
+              top: Const) -> None:
+        """v = the index at the cursor, or ``top`` at the end; skips what has no index."""
+        low = self.low
+        if step != 1:
+            gap = compare(ops.not_equal, Call(
+                ops.remainder, (minus(walk.coord(q), offset), const(step, INT64))), 0)
+            more = both(compare(ops.less, q, hi), gap)
+            assert more is not None
+            low.emit(While(more, (Assign(q, plus(q, 1)),)))
+        here = minus(walk.coord(q), offset)
+        if step != 1:
+            here = Call(ops.floor_divide, (here, const(step, INT64)))
+        low.emit(Assign(v, Call(ops.where, (compare(ops.less, q, hi), here, top))))

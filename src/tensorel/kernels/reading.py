@@ -1,0 +1,241 @@
+"""Reads of operands, resolved level by level: found, probed, searched, loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensorel.algebra import ops
+from tensorel.ir.build import both, compare, element, minus, plus
+from tensorel.ir.nodes import (
+    BOOL,
+    INT64,
+    Call,
+    Expr,
+    Local,
+    Read,
+    Source,
+    const,
+    postorder,
+)
+from tensorel.ir.ranges import index_range
+from tensorel.kernels.emission import Emission
+from tensorel.kernels.loops import Assign, If, Stmt, While, array
+from tensorel.kernels.spec import Slot
+from tensorel.storage.hashing import hash_keys
+from tensorel.storage.levels import Level, Position, Probe, Walk
+
+TRUTH = const(True)
+
+
+@dataclass(eq=False, slots=True)
+class Access:
+    """How far a read has been resolved: the levels above ``depth`` are."""
+
+    read: Read
+    slot: Slot
+    arrays: dict[str, Source]
+    depth: int = 0
+    position: Position = ()
+    coords: tuple[Expr, ...] = ()
+    valid: Expr | None = None  # None: surely stored
+    value: Expr | None = None
+
+    @property
+    def level(self) -> Level:
+        return self.slot.format.levels[self.depth]
+
+    @property
+    def index(self) -> Expr:
+        return self.read.indices[self.slot.format.order[self.depth]]
+
+    @property
+    def resolved(self) -> bool:
+        return self.depth == self.slot.format.rank
+
+    def state(self) -> tuple[int, Position, tuple[Expr, ...], Expr | None, Expr | None]:
+        return self.depth, self.position, self.coords, self.valid, self.value
+
+    def restore(self, state: tuple[int, Position, tuple[Expr, ...], Expr | None, Expr | None]
+                ) -> None:
+        self.depth, self.position, self.coords, self.valid, self.value = state
+
+
+class Reading(Emission):
+    """Emission that follows reads of stored operands."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.accesses: dict[Read, Access] = {}
+        roots = [self.nest.body, *self.nest.output.coords]
+        roots += [e for e in (self.nest.residual, self.nest.output.guard) if e is not None]
+        for node in postorder(*roots):
+            if isinstance(node, Read) and node not in self.accesses:
+                self.accesses[node] = self._access(node)
+
+    def _access(self, read: Read) -> Access:
+        assert isinstance(read.tensor, Source) and isinstance(read.tensor.data, Slot), read
+        slot = read.tensor.data
+        nodes: dict[str, Source] = {}
+        for name, dtype in (*slot.dtypes, ("shape", "<i8"), ("count", "<i8")):
+            full = f"{slot.name}.{name}"
+            nodes[name] = self.array_nodes.setdefault(full, array(full, np.dtype(dtype)))
+            self.arrays[full] = (slot.name, name)
+        return Access(read, slot, nodes)
+
+    def value(self, e: Expr) -> Expr:
+        """``e`` in terms of locals; ``Lowering`` says how."""
+        raise AssertionError
+
+    def wants_early(self, access: Access) -> bool:
+        if access.resolved or access.slot.format.rank == 0:
+            return True
+        if access.slot.format.lookup(access.arrays, access.read.indices) is not None \
+                and access.depth == 0:
+            return all(self.is_bound(i) for i in access.read.indices)
+        return self.is_bound(access.index)
+
+    def resolve(self, access: Access) -> None:
+        """Resolve the levels whose index is bound; at the end load the value."""
+        fmt = access.slot.format
+        if access.depth == 0 and fmt.rank and all(self.is_bound(i) for i in access.read.indices):
+            coords = tuple(self.let("at", self.value(i)) for i in access.read.indices)
+            probe = fmt.lookup(access.arrays, coords)
+            if probe is not None:
+                inside = self._inside_all(access, coords)
+                self._probe(access, probe, inside)
+                access.depth = fmt.rank
+        while not access.resolved and self.is_bound(access.index):
+            at = self.let("at", self.value(access.index))
+            self.find(access, at, self.inside(access, at))
+        if access.resolved and access.value is None:
+            self._load(access)
+
+    def _axis_extent(self, access: Access, axis: int) -> Expr:
+        from_shape = Read(access.arrays["shape"], (const(axis, INT64),))
+        return from_shape
+
+    def inside(self, access: Access, at: Expr) -> Expr | None:
+        """The range check of a computed index; None where the index is surely in range."""
+        axis = access.slot.format.order[access.depth]
+        return self._range_check(access, access.read.indices[axis], axis, at)
+
+    def _inside_all(self, access: Access, coords: tuple[Expr, ...]) -> Expr | None:
+        checks = [
+            self._range_check(access, e, axis, coords[axis])
+            for axis, e in enumerate(access.read.indices)
+        ]
+        return both(*checks)
+
+    def _range_check(self, access: Access, e: Expr, axis: int, at: Expr) -> Expr | None:
+        size = access.read.tensor.shape[axis]
+        bounds = index_range(e, self.extents)
+        lowest, highest = bounds if bounds is not None else (-1, size)  # data: unknown
+        low = compare(ops.greater_equal, at, 0) if lowest < 0 else None
+        high = compare(ops.less, at, self._axis_extent(access, axis)) if highest >= size else None
+        return both(low, high)
+
+    def find(self, access: Access, at: Expr, inside: Expr | None) -> None:
+        """Follow one level to the coordinate ``at``."""
+        outer = access.coords
+        level = access.level
+        found = level.find(access.arrays, access.position, outer, at)
+        if found is not None:
+            ok = both(access.valid, inside, found.condition)
+            access.valid = None if ok is None else self.let("has", ok)
+            access.position = tuple(self.let("p", x) for x in found.child)
+        else:
+            probe = level.probe(access.arrays, access.position, outer, at)
+            if probe is not None:
+                self._probe(access, probe, inside)
+            else:
+                self._search(access, at, inside)
+        access.coords = (*outer, at)
+        access.depth += 1
+
+    def _probe(self, access: Access, probe: Probe, inside: Expr | None) -> None:
+        """Linear probing until the keys match or a slot is empty."""
+        keys = tuple(self.let("key", k) for k in probe.keys)
+        mask = self.let("mask", minus(probe.size, 1))
+        slot, entry = self.fresh("slot"), self.fresh("entry")
+        none = const(-1, INT64)
+        self.emit(Assign(slot, Call(ops.bitwise_and, (hash_keys(keys), mask))))
+        first = element(probe.table, slot)
+        ok = both(access.valid, inside)
+        self.emit(Assign(entry, first if ok is None else Call(ops.where, (ok, first, none))))
+        same = both(*(compare(ops.equal, a, b) for a, b in zip(probe.stored(entry), keys)))
+        differs = const(False) if same is None else Call(ops.logical_not, (same,))
+        more = both(compare(ops.greater_equal, entry, 0), differs)
+        assert more is not None
+        step = Call(ops.bitwise_and, (plus(slot, 1), mask))
+        self.emit(While(more, (Assign(slot, step), Assign(entry, element(probe.table, slot)))))
+        access.valid = self.let("has", compare(ops.greater_equal, entry, 0))
+        access.position = tuple(self.let("p", x) for x in probe.child(entry))
+
+    def open_walk(self, access: Access) -> tuple[Walk, Expr, Expr]:
+        """The walk of the next level, with its range in locals (empty if the parent is absent)."""
+        walk = access.level.walk(access.arrays, access.position, access.coords)
+        assert walk is not None, access.level
+        lo, hi = walk.lo, walk.hi
+        if access.valid is not None:
+            zero = const(0, INT64)
+            lo = Call(ops.where, (access.valid, lo, zero))
+            hi = Call(ops.where, (access.valid, hi, zero))
+        return walk, self.let("lo", lo), self.let("hi", hi)
+
+    def _search(self, access: Access, at: Expr, inside: Expr | None) -> None:
+        walk, lo, hi = self.open_walk(access)
+        q = self.lower_bound(walk, lo, hi, at)
+        self.arrive(access, walk, q, hi, at, inside)
+
+    def arrive(
+        self, access: Access, walk: Walk, q: Expr, hi: Expr, at: Expr, inside: Expr | None
+    ) -> None:
+        """The cursor q stands at the first coordinate >= at: present if it is equal."""
+        here = both(compare(ops.less, q, hi), compare(ops.equal, walk.coord(q), at))
+        ok = both(inside, here)
+        assert ok is not None
+        has_it = self.fresh("has", BOOL)
+        self.emit(Assign(has_it, const(False)))
+        with self.block() as then:
+            self.emit(Assign(has_it, TRUTH))
+        self.emit(If(ok, tuple(then)))
+        if walk.runs:
+            end = self.fresh("end")
+            self.emit(Assign(end, q))
+            with self.block() as scan:
+                self.run_end(walk, q, hi, at, end)
+            self.emit(If(has_it, tuple(scan)))
+            access.position = (q, end)
+        else:
+            access.position = tuple(self.let("p", x) for x in walk.child(q))
+        access.valid = has_it
+
+    def run_end(self, walk: Walk, q: Expr, hi: Expr, at: Expr, end: Local) -> None:
+        self.emit(Assign(end, plus(q, 1)))
+        more = both(compare(ops.less, end, hi), compare(ops.equal, walk.coord(end), at))
+        assert more is not None
+        self.emit(While(more, (Assign(end, plus(end, 1)),)))
+
+    def lower_bound(self, walk: Walk, lo: Expr, hi: Expr, target: Expr) -> Local:
+        """The first q in [lo, hi) with coord(q) >= target, by binary search."""
+        low, high, mid = self.fresh("low"), self.fresh("high"), self.fresh("mid")
+        self.emit(Assign(low, lo))
+        self.emit(Assign(high, hi))
+        half = Call(ops.right_shift, (plus(low, high), const(1, INT64)))
+        step: tuple[Stmt, ...] = (
+            Assign(mid, half),
+            If(compare(ops.less, walk.coord(mid), target),
+               (Assign(low, plus(mid, 1)),), (Assign(high, mid),)),
+        )
+        self.emit(While(compare(ops.less, low, high), step))
+        return low
+
+    def _load(self, access: Access) -> None:
+        stored = access.slot.format.value(access.arrays, access.position)
+        assert isinstance(access.read.tensor, Source)
+        if access.valid is not None:
+            fill = access.read.tensor.fill
+            stored = Call(ops.where, (access.valid, stored, fill))
+        access.value = self.let("v", stored)

@@ -1,0 +1,264 @@
+"""Assembly of compressed results: entries appended in storage order, rows accumulated in a
+workspace where reductions stand outside."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tensorel.algebra import ops
+from tensorel.ir.build import compare, convert, minus, plus, times
+from tensorel.ir.nodes import INT64, Call, DType, Expr, Local, Read, const
+from tensorel.kernels.cells import Assembler
+from tensorel.kernels.loops import (
+    Append,
+    AppendReserved,
+    Assign,
+    Buffer,
+    For,
+    If,
+    Length,
+    Reserve,
+    Stmt,
+    Store,
+    While,
+)
+
+UINT64: DType = np.dtype("uint64")
+
+
+class LevelAssembler(Assembler):
+    """Entries appended in storage order: ``dense`` leading levels, compressed ones below, and
+    perhaps one dense level last (``dense_tail``).
+
+    Buffers: idx<l> per compressed level, kids<l> (children of each node) between them, val.
+    ``counts`` holds the children of each position of the dense levels."""
+
+    def prepare(self) -> None:
+        out, low = self.out, self.low
+        self.rank = len(out.axes)
+        self.last = self.rank - 1 - out.dense_tail  # the last compressed level
+        self.indices: dict[int, Buffer] = {
+            k: low.buffer(f"idx{k}", out.index_dtypes[k]) for k in range(out.dense, self.last + 1)
+        }
+        self.kids: dict[int, Buffer] = {
+            k: low.buffer(f"kids{k}", INT64) for k in range(out.dense, self.last)
+        }
+        self.values = low.buffer("val", out.dtype)
+        self.counts = low.own_array("counts", INT64) if out.dense else None
+        self.starts: dict[int, Local] = {}
+        self.reserved = False
+        self.workspace: Workspace | DenseRow | None = None
+        if any(n in self.nest.reduced for n in self.outer):
+            self.workspace = DenseRow(self) if out.dense_tail else Workspace(self)
+        low.announce = self._announce
+        self.accumulates = False
+
+    def _announce(self, name: str, count: Expr | None) -> None:
+        """Room for a whole row at once: its appends need no check."""
+        if name != self.out.axes[-1] or self.workspace is not None:
+            return
+        if self.out.dense_tail:
+            count = self.low.extent(name)
+        self.reserved = count is not None
+        if count is not None:
+            room = self.low.let("room", count)
+            if not self.out.dense_tail:
+                self.low.emit(Reserve(self.indices[self.last], room))
+            self.low.emit(Reserve(self.values, room))
+
+    def enter(self, name: str) -> None:
+        if name in self.nest.reduced:
+            return
+        level = self.out.axes.index(name)
+        if level < self.last and level + 1 >= self.out.dense:
+            start = self.low.fresh("start")
+            self.low.emit(Length(start, self.indices[level + 1]))
+            self.starts[level] = start
+
+    def leave(self, name: str) -> None:
+        if name in self.nest.reduced:
+            return
+        low = self.low
+        level = self.out.axes.index(name)
+        if self.workspace is not None and level == self.rank - 2:
+            self.workspace.flush()
+        elif self.out.dense_tail and level == self.last:
+            low.emit(Append(self.indices[level], self.coordinate(level)))
+        if level not in self.starts:
+            return
+        length = low.fresh("length")
+        low.emit(Length(length, self.indices[level + 1]))
+        count = low.let("kids", minus(length, self.starts[level]))
+        if level == self.out.dense - 1:
+            assert self.counts is not None
+            low.emit(Store(self.counts, self._dense_position(), count))
+            return
+        with low.block() as then:
+            low.emit(Append(self.indices[level], self.coordinate(level)))
+            low.emit(Append(self.kids[level], count))
+        low.emit(If(compare(ops.greater, count, 0), tuple(then)))
+
+    def finish(self) -> None:
+        if self.workspace is not None and self.rank == 1:
+            self.workspace.flush()
+
+    def _dense_position(self) -> Expr:
+        place: Expr = const(0, INT64)
+        for level in range(self.out.dense):
+            name = self.out.axes[level]
+            place = plus(times(place, self.low.extent(name)), self.low.bound[name])
+        return place
+
+    def deliver(self, value: Expr, seen: Expr | None) -> None:
+        low = self.low
+        if self.workspace is not None:
+            self.workspace.add(value, seen)
+            return
+        add = AppendReserved if self.reserved else Append
+        value = low.let("x", convert(self.complete(value, seen), self.out.dtype))
+        if self.out.dense_tail:
+            low.emit(add(self.values, value))
+            return
+        with low.block() as then:
+            low.emit(add(self.indices[self.last], self.coordinate(self.last)))
+            low.emit(add(self.values, value))
+        if self.out.keep_fill:
+            low.blocks[-1].extend(then)
+        else:
+            low.emit(If(self.differs(value), tuple(then)))
+
+
+class DenseRow:
+    """Accumulators of a dense last level: flushed whole when anything was added."""
+
+    def __init__(self, owner: LevelAssembler) -> None:
+        self.owner, self.low = owner, owner.low
+        self.values = self.low.own_array("w_val", owner.out.dtype)
+        self.touched = self.low.fresh("touched")
+        self.low.emit(Assign(self.touched, const(0, INT64)))
+
+    def add(self, value: Expr, seen: Expr | None) -> None:
+        low, op = self.low, self.owner.nest.op
+        assert op is not None
+        at = low.let("at", low.value(self.owner.out.coords[-1]))
+        low.emit(Store(self.values, at, low.combine(op, Read(self.values, (at,)), value)))
+        low.emit(Assign(self.touched, const(1, INT64)))
+
+    def flush(self) -> None:
+        low, owner, out = self.low, self.owner, self.owner.out
+        op = owner.nest.op
+        assert op is not None and op.identity is not None
+        size = low.extent(out.axes[-1])
+        at = low.fresh("at")
+        identity = const(op.identity(out.dtype), out.dtype)
+        with low.block() as then:
+            low.emit(Append(owner.indices[owner.last], owner.coordinate(owner.last)))
+            low.emit(Reserve(owner.values, size))
+            copy: tuple[Stmt, ...] = (
+                AppendReserved(owner.values, Read(self.values, (at,))),
+                Store(self.values, at, identity),
+            )
+            low.emit(For(at, const(0, INT64), size, copy))
+            low.emit(Assign(self.touched, const(0, INT64)))
+        low.emit(If(compare(ops.greater, self.touched, 0), tuple(then)))
+
+
+class Workspace:
+    """A dense row of accumulators with a 64-ary tree of bitmaps over the touched ones.
+
+    Setting a bit touches a level above only when its word was zero; flushing scans the few words
+    of the top level and walks the set bits below, so touched entries come out in ascending order
+    without sorting, in time proportional to their number."""
+
+    def __init__(self, owner: LevelAssembler) -> None:
+        low = owner.low
+        self.owner = owner
+        self.low = low
+        self.values = low.own_array("w_val", owner.out.dtype)
+        self.bits = [low.own_array(f"w_bits{k}", UINT64) for k in range(owner.out.bitmap_levels)]
+        self.seen = low.own_array("w_seen", INT64) if owner.nest.counted else None
+        self.touched = low.fresh("touched")
+        low.emit(Assign(self.touched, const(0, INT64)))
+
+    def add(self, value: Expr, seen: Expr | None) -> None:
+        low = self.low
+        op = self.owner.nest.op
+        assert op is not None
+        at = low.let("at", low.value(self.owner.out.coords[-1]))
+        old = Read(self.values, (at,))
+        low.emit(Store(self.values, at, low.combine(op, old, value)))
+        if self.seen is not None and seen is not None:
+            low.emit(Store(self.seen, at, plus(Read(self.seen, (at,)), seen)))
+        self._mark(at, 0)
+
+    def _bit(self, at: Expr) -> Expr:
+        low_six = convert(Call(ops.bitwise_and, (at, const(63, INT64))), UINT64)
+        return Call(ops.left_shift, (const(1, UINT64), low_six))
+
+    def _mark(self, at: Expr, level: int) -> None:
+        low = self.low
+        word = low.let("word", Call(ops.right_shift, (at, const(6, INT64))))
+        old = low.let("old", Read(self.bits[level], (word,)))
+        bit = low.let("bit", self._bit(at))
+        zero = const(0, UINT64)
+        with low.block() as then:
+            low.emit(Store(self.bits[level], word, Call(ops.bitwise_or, (old, bit))))
+            if level == 0:
+                low.emit(Assign(self.touched, plus(self.touched, 1)))
+            if level + 1 < len(self.bits):
+                with low.block() as up:
+                    self._mark(word, level + 1)
+                low.emit(If(Call(ops.equal, (old, zero)), tuple(up)))
+        low.emit(If(Call(ops.equal, (Call(ops.bitwise_and, (old, bit)), zero)), tuple(then)))
+
+    def flush(self) -> None:
+        """Append the touched entries in order and clear the workspace."""
+        low, owner = self.low, self.owner
+        index = owner.indices[owner.last]
+        low.emit(Reserve(index, self.touched))
+        low.emit(Reserve(owner.values, self.touched))
+        top = low.fresh("top")
+        with low.block() as scan:
+            self._scan(len(self.bits) - 1, top)
+        room = low.extent(owner.out.axes[-1])
+        shift = 6 * len(self.bits)
+        words = Call(ops.right_shift, (plus(room, 2**shift - 1), const(shift, INT64)))
+        with low.block() as then:
+            low.emit(For(top, const(0, INT64), low.let("words", words), tuple(scan)))
+            low.emit(Assign(self.touched, const(0, INT64)))
+        low.emit(If(compare(ops.greater, self.touched, 0), tuple(then)))
+
+    def _scan(self, level: int, word: Expr) -> None:
+        low = self.low
+        rest = low.fresh("rest", UINT64)
+        low.emit(Assign(rest, Read(self.bits[level], (word,))))
+        low.emit(Store(self.bits[level], word, const(0, UINT64)))
+        one = const(1, UINT64)
+        below = Call(ops.subtract, (Call(ops.bitwise_and, (
+            rest, Call(ops.subtract, (const(0, UINT64), rest)))), one))
+        with low.block() as body:
+            place = convert(Call(ops.bitwise_count, (below,)), INT64)
+            at = low.let("at", plus(times(word, 64), place))
+            drop = Call(ops.bitwise_and, (rest, Call(ops.subtract, (rest, one))))
+            low.emit(Assign(rest, drop))
+            if level > 0:
+                self._scan(level - 1, at)
+            else:
+                self._emit_entry(at)
+        low.emit(While(Call(ops.not_equal, (rest, const(0, UINT64))), tuple(body)))
+
+    def _emit_entry(self, at: Expr) -> None:
+        low, owner, out = self.low, self.owner, self.owner.out
+        op = owner.nest.op
+        assert op is not None and op.identity is not None
+        seen = None
+        if self.seen is not None:
+            seen = low.let("seen", Read(self.seen, (at,)))
+            low.emit(Store(self.seen, at, const(0, INT64)))
+        value = low.let("x", owner.complete(Read(self.values, (at,)), seen))
+        low.emit(Store(self.values, at, const(op.identity(out.dtype), out.dtype)))
+        entry: tuple[Stmt, ...] = (
+            AppendReserved(owner.indices[owner.last], convert(at, out.index_dtypes[owner.last])),
+            AppendReserved(owner.values, value),
+        )
+        low.emit(If(owner.differs(value), entry))

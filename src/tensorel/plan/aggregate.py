@@ -1,0 +1,157 @@
+"""One aggregate: where it has entries, what is missing from its reductions, how large it gets."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from tensorel.algebra import ops
+from tensorel.ir.nodes import Axis, Const, Expr, Read, const, postorder
+from tensorel.kernels.lower import absent
+from tensorel.kernels.support import Analysis, Formula, repeat_constant
+from tensorel.plan.estimate import filled
+from tensorel.plan.loops import Simulation, operand
+from tensorel.storage.format import Format
+
+if TYPE_CHECKING:
+    from tensorel.plan.steps import StepBuilder
+
+
+class Aggregate:
+    """``[axes] -> reduce(op, reduced, body)`` with its support and sizes."""
+
+    def __init__(self, chooser: StepBuilder, axes: tuple[Axis, ...], op: ops.Operator | None,
+                 reduced: tuple[Axis, ...], body: Expr, fill: Const, want: Format | None) -> None:
+        self.chooser, self.axes, self.op, self.body = chooser, axes, op, body
+        self.fill, self.want = fill, want
+        self.names = [a.name for a in axes]
+        self.reduced = frozenset(a.name for a in reduced)
+        self.extents = {a.name: a.extent for a in (*axes, *reduced)}
+        self.dtype = body.dtype
+        strict = chooser.strict
+        cover = Analysis(strict).cover(body)
+        self.support = cover.support
+        if cover.support.kind != "true" and cover.background is not None:
+            # what the kernel leaves out equals the background, so that is the fill
+            background: Const | None = cover.background
+            if op is not None:
+                count = math.prod(a.extent for a in reduced)
+                background = repeat_constant(op, cover.background, count)
+            if background is not None:
+                self.fill = background
+        self._count_missing(op, strict)
+        reads = [e for e in postorder(body) if isinstance(e, Read)]
+        self.operands = [
+            operand(r, chooser.known_of(r.tensor).levels, chooser.known_of(r.tensor).count)  # type: ignore[arg-type]
+            for r in reads
+        ]
+
+    def _count_missing(self, op: ops.Operator | None, strict: bool) -> None:
+        """Does the reduction meet points that are not stored and do not equal its identity?"""
+        self.counted, self.everywhere, self.residual = False, False, None
+        self.whole_cells = False
+        self.reduced_support = self.support
+        if op is None or not self.reduced:
+            return
+        reduced = self.reduced
+        analysis = Analysis(strict, lambda r: r.free.isdisjoint(reduced))
+        cover = analysis.cover(self.body)
+        assert op.identity is not None
+        identity = const(op.identity(self.dtype), self.dtype)
+        plain = Analysis(strict).cover(self.body)
+        if plain.background is identity:
+            return
+        if cover.support.kind == "true":
+            # a visited cell sees all its points, others keep the fill: which is not the identity,
+            # so no cell may be delivered in parts
+            if plain.support.kind != "true":
+                self.whole_cells = bool(self.names)
+                if not self.names:
+                    self._dense_support()
+            return
+        if op.repeat is None and not op.idempotent:
+            self._dense_support()
+            return
+        residual = absent(self.body, lambda r: not r.free.isdisjoint(reduced))
+        if not residual.free.isdisjoint(reduced):
+            self._dense_support()
+            return
+        self.counted = True
+        self.residual = residual
+        if not any(isinstance(e, Read) for e in postorder(residual)):
+            self.residual = Analysis(strict).cover(residual).background or residual
+        self.reduced_support = cover.support
+
+    def _dense_support(self) -> None:
+        """Every point counts: loops visit all of them."""
+        self.everywhere = True
+        self.support = self.reduced_support = Formula("true")
+
+    def supports(self) -> dict[str, Formula]:
+        return {n: self.reduced_support if n in self.reduced else self.support
+                for n in self.extents}
+
+    def cell_count(self, sim: Simulation) -> float:
+        """Entries of the result: delivered cells, with repeated ones counted once."""
+        size = math.prod(float(self.extents[n]) for n in self.names)
+        if not self.reduced:
+            return min(sim.cells, size)
+        density = self._density(self.support)
+        points = math.prod(float(self.extents[n]) for n in self.reduced)
+        return min(size * filled(density, points), size, max(sim.cells, 1.0))
+
+    def _density(self, f: Formula) -> float:
+        if f.kind == "has":
+            assert f.read is not None
+            known = self.chooser.known_of(f.read.tensor)  # type: ignore[arg-type]
+            size = math.prod(float(n) for n in known.source.shape)
+            return min(known.count / size, 1.0) if size else 0.0
+        if f.kind == "and":
+            return math.prod(self._density(p) for p in f.parts)
+        if f.kind == "or":
+            return 1.0 - math.prod(1.0 - self._density(p) for p in f.parts)
+        return 1.0 if f.kind == "true" else 0.0
+
+    def _points_bound(self, f: Formula) -> float:
+        """At most so many output cells have a point of the support."""
+        everything = math.prod(float(self.extents[n]) for n in self.names)
+        if f.kind == "has":
+            assert f.read is not None
+            read = f.read
+            known = self.chooser.known_of(read.tensor)  # type: ignore[arg-type]
+            others = math.prod(float(self.extents[v]) for v in self.names if v not in read.free)
+            return min(known.count * others, everything)
+        if f.kind == "and":
+            reads = [p.read for p in f.parts if p.kind == "has" and p.read is not None]
+            joins = [self._join_bound(r, reads) for r in reads]
+            return min([everything, *joins, *(self._points_bound(p) for p in f.parts)])
+        if f.kind == "or":
+            return min(sum(self._points_bound(p) for p in f.parts), everything)
+        return everything if f.kind == "true" else 0.0
+
+    def _join_bound(self, first: Read, reads: list[Read]) -> float:
+        """Entries of ``first`` times the longest segments of the others below what is bound."""
+        points = self.chooser.known_of(first.tensor).count  # type: ignore[arg-type]
+        bound = set(first.free)
+        left = [r for r in reads if r is not first]
+        while True:
+            best: tuple[float, Read] | None = None
+            for r in left:
+                known = self.chooser.known_of(r.tensor)  # type: ignore[arg-type]
+                if known.degrees is None:
+                    continue
+                order = known.slot.format.order
+                inside = 0
+                while inside < len(order) and r.indices[order[inside]].free <= bound:
+                    inside += 1
+                if inside == 0:
+                    continue
+                most = math.prod(known.degrees[inside:])
+                if best is None or most < best[0]:
+                    best = most, r
+            if best is None:
+                break
+            points *= best[0]
+            bound |= best[1].free
+            left.remove(best[1])
+        return points * math.prod(float(self.extents[n]) for n in self.names if n not in bound)

@@ -1,0 +1,60 @@
+"""What the planner knows of a slot: format, entries, nodes and longest segments per level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensorel.algebra.ops import DType
+from tensorel.ir.nodes import Source
+from tensorel.kernels.spec import Slot
+from tensorel.storage.format import Format
+from tensorel.storage.levels import Compressed, Dense, Listed
+from tensorel.storage.stack import Stack
+
+INDEX_LIMIT = 2**29  # counts of a plan may double before it is made anew: stay far below 2**31
+
+
+@dataclass
+class Known:
+    """A slot with its statistics: stored entries and nodes per level."""
+
+    slot: Slot
+    source: Source
+    count: float
+    levels: tuple[float, ...]
+    bytes_: float
+    degrees: tuple[float, ...] | None = None  # longest segment of each level, where known
+
+
+def level_sizes(fmt: Format, shape: tuple[int, ...], count: float) -> tuple[float, ...]:
+    """Nodes of each level, estimated from the number of entries."""
+    sizes, nodes, room = [], 1.0, 1.0
+    for axis, level in zip(fmt.order, fmt.levels):
+        room = min(room * max(shape[axis], 1), 1e300)
+        nodes = nodes * shape[axis] if level.full else min(room, max(count, 1.0))
+        sizes.append(nodes)
+    return tuple(sizes)
+
+
+def index_dtype(extent: int) -> DType:
+    return np.dtype(np.int32) if extent < 2**31 else np.dtype(np.int64)
+
+
+def index_dtypes(fmt: Format, dtype: DType, shape: tuple[int, ...], count: float
+                 ) -> tuple[tuple[str, str], ...]:
+    """Dtypes of the physical arrays that kernels and packers make for a format."""
+    if fmt.is_dense and all(isinstance(level, Dense) for level in fmt.levels):
+        return (("val", dtype.str),)
+    if not isinstance(fmt, Stack):
+        return ()
+    wide = np.dtype(np.int32) if count < INDEX_LIMIT else np.dtype(np.int64)
+    found: list[tuple[str, str]] = []
+    for axis, level in zip(fmt.order, fmt.levels):
+        if isinstance(level, Compressed):
+            found.append((f"pos{level.depth}", wide.str))
+            found.append((f"idx{level.depth}", index_dtype(shape[axis]).str))
+        elif isinstance(level, Listed):
+            found.append((f"idx{level.depth}", index_dtype(shape[axis]).str))
+    return (*found, ("val", dtype.str))

@@ -1,0 +1,54 @@
+"""The cheapest loop order, output and conversions for one aggregate."""
+
+from __future__ import annotations
+
+from tensorel.ir.nodes import Read
+from tensorel.kernels.support import Formula
+from tensorel.plan.loops import CONVERT, Operand, converted, is_plain, orders, simulate
+from tensorel.plan.outputs import Choice, Outputs
+
+
+class NestSearch(Outputs):
+    """Tries loop orders, with and without converting operands that do not follow them."""
+
+    def best(self) -> Choice:
+        supports = self.supports()
+        best: Choice | None = None
+        for order in orders(list(self.extents), self.operands):
+            for converts in self._conversions(order):
+                choice = self._evaluate(order, converts, supports)
+                if choice is not None and (best is None or choice.cost < best.cost):
+                    best = choice
+        assert best is not None
+        return best
+
+    def _conversions(self, order: tuple[str, ...]) -> list[list[Operand]]:
+        """No conversion, or all sparse operands whose levels do not follow the loops."""
+        if isinstance(self.body, Read):
+            return [[]]  # that is the conversion
+        wrong = [o for o in self.operands if o.sparse and is_plain(o.read)
+                 and all(e.name in order for e in o.axes)  # type: ignore[attr-defined]
+                 and not _follows(o, order)]
+        return [[], wrong] if wrong else [[]]
+
+    def _evaluate(self, order: tuple[str, ...], converts: list[Operand],
+                  supports: dict[str, Formula]) -> Choice | None:
+        ops_ = [converted(o, order, self.extents) if o in converts else o for o in self.operands]
+        last = max((k for k, n in enumerate(order) if n not in self.reduced), default=-1)
+        sim = simulate(order, ops_, supports, self.extents, last,
+                       self.names[-1] if self.names else None)
+        cost = sim.cost + sum(CONVERT * o.count + 2000.0 for o in converts)
+        found: Choice | None = None
+        for output, axes_order, extra in self._outputs(order, last, sim):
+            total = cost + extra
+            if found is None or total < found.cost:
+                found = Choice(order, sim, output, total, converts, axes_order)
+        return found
+
+
+def _follows(o: Operand, order: tuple[str, ...]) -> bool:
+    """The levels are in loop order, so the operand can lead."""
+    places = [order.index(e.name) for e in o.axes]  # type: ignore[attr-defined]
+    sparse_from = next((k for k, f in enumerate(o.full) if not f), len(places))
+    return all(a < b for a, b in zip(places[sparse_from:], places[sparse_from + 1:])) and all(
+        p < q for p in places[:sparse_from] for q in places[sparse_from:])

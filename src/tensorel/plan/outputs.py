@@ -1,0 +1,228 @@
+"""Ways to assemble a result under a loop order, with their costs and formats."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tensorel.ir.nodes import INT64, Const, Index, Read
+from tensorel.kernels.spec import Assembly, Output
+from tensorel.kernels.support import reads_of
+from tensorel.plan.aggregate import Aggregate
+from tensorel.plan.known import INDEX_LIMIT, index_dtype
+from tensorel.plan.loops import Operand, Simulation
+from tensorel.storage.format import Format
+from tensorel.storage.levels import Compressed, Dense
+from tensorel.storage.registry import resolve
+from tensorel.storage.stack import Stack
+
+APPEND, WORKSPACE, LIST_SORT = 3.0, 8.0, 60.0
+
+
+@dataclass
+class Choice:
+    """The best nest found for a definition."""
+
+    order: tuple[str, ...]
+    simulation: Simulation
+    output: Output
+    cost: float
+    converts: list[Operand]
+    axes_order: tuple[int, ...]
+
+
+class Outputs(Aggregate):
+    """An aggregate with the assemblies that fit it."""
+
+    def _output(self, assembly: Assembly, axes: tuple[str, ...], dense: int) -> Output:
+        last = self.extents[axes[-1]] if axes else 1
+        levels = 1
+        while 64**levels * 64 < last:  # the top level is scanned: up to 64 words
+            levels += 1
+        return Output(
+            assembly, axes, tuple(Index(n) for n in axes), dense, self.dtype, self.fill,
+            tuple(index_dtype(self.extents[n]) for n in axes), bitmap_levels=levels)
+
+    def _outputs(self, order: tuple[str, ...], last: int, sim: Simulation
+                 ) -> list[tuple[Output, tuple[int, ...], float]]:
+        """Ways to assemble the result under this order, with their cost."""
+        found: list[tuple[Output, tuple[int, ...], float]] = []
+        loops = list(order[: last + 1])
+        out_loops = tuple(n for n in loops if n not in self.reduced)
+        head = [k for k, n in enumerate(loops) if n in self.reduced]
+        if head and (self.whole_cells or (
+                self.counted and not isinstance(self.residual, Const))):
+            return []  # what was not visited differs per cell: it must be known at the cell
+        size = math.prod(float(self.extents[n]) for n in self.names)
+        cells = min(self.cell_count(sim), size)
+        rank = len(self.names)
+        if self._may_be_dense(size, cells, head):
+            axes_order = self._dense_order()
+            axes = tuple(self.names[k] for k in axes_order)
+            scattered = 0.0 if not head or sim.iterations == 0 else min(sim.iterations, 1e18) * 0.3
+            found.append((self._output(Assembly.DENSE, axes, rank), axes_order,
+                          size * 0.3 + scattered))
+        if rank == 0:
+            return found
+        counted_ok = not self.counted or isinstance(self.residual, Const)
+        if self.support.kind == "true" and found and self.want is None:
+            return found
+        order_now = tuple(self.names.index(n) for n in out_loops)
+        dense = self._dense_levels(out_loops, cells)
+        if self.want is not None and self.want.is_dense:
+            return found or [self._as_list(sim, cells, head)]
+        in_order = not head or (loops.index(out_loops[-1]) > head[0] and all(
+            loops.index(n) < head[0] for n in out_loops[:-1]))
+        shared = self._shared(order_now, head)
+        if shared is not None:
+            found.append((replace(self._output(Assembly.SHARED, out_loops, dense), pattern=shared),
+                          order_now, cells * 0.5))
+        if self._order_wanted(order_now) and in_order and counted_ok:
+            room = self.extents[out_loops[-1]]
+            workspace = bool(head)
+            if self._dense_tail(order, out_loops, dense) and not self.counted:
+                tail = replace(self._output(Assembly.LEVELS, out_loops, dense), dense_tail=True)
+                found.append((tail, order_now, cells * 0.5))
+            elif not workspace or room <= max(2**22, 16 * cells):
+                extra = cells * (WORKSPACE if workspace else APPEND)
+                if workspace:
+                    extra += sim.iterations * 2.0 + room * 0.5
+                found.append((self._output(Assembly.LEVELS, out_loops, dense), order_now, extra))
+        if not self.counted or not head:
+            flipped = tuple(reversed(out_loops))
+            if rank == 2 and not head and self.op is None and self._order_wanted(
+                    tuple(self.names.index(n) for n in flipped)) \
+                    and self.extents[flipped[0]] <= 8 * cells + 2**16:
+                small = self._points_bound(self.support) < INDEX_LIMIT
+                bucket = replace(self._output(Assembly.BUCKET, flipped, 1),
+                                 place_dtype=np.dtype(np.int32) if small else INT64)
+                back = tuple(self.names.index(n) for n in flipped)
+                found.append((bucket, back, cells * 6.0))
+            found.append(self._as_list(sim, cells, head))
+        return found
+
+    def _as_list(self, sim: Simulation, cells: float, head: list[int]
+                 ) -> tuple[Output, tuple[int, ...], float]:
+        entries = sim.iterations if head else cells
+        axes_order = self._list_order()
+        axes = tuple(self.names[k] for k in axes_order)
+        return self._output(Assembly.LIST, axes, 0), axes_order, entries * LIST_SORT + 5000.0
+
+    def _shared(self, order: tuple[int, ...], head: list[int]) -> Read | None:
+        """The read whose stored entries are exactly those of the result, if there is one."""
+        f = self.support
+        if f.kind != "has" or head or self.counted:
+            return None
+        assert f.read is not None
+        fmt = f.read.tensor.data.format  # type: ignore[attr-defined]
+        names = [getattr(i, "name", None) for i in f.read.indices]
+        whole = names == self.names and f.read.tensor.shape == tuple(
+            self.extents[n] for n in self.names)
+        if not whole or not isinstance(fmt, Stack) or order != fmt.order:
+            return None
+        if fmt.levels[-1].full or self.want not in (None, fmt):
+            return None
+        return f.read
+
+    def _may_be_dense(self, size: float, cells: float, head: list[int]) -> bool:
+        itemsize = self.dtype.itemsize
+        if self.want is not None:
+            fits = size * itemsize <= self.chooser.program.config.memory
+            return fits and (self.want.is_dense or cells > 0.1 * size)
+        if self.support.kind == "true" or not self.names:
+            return True
+        if not self.reduced:
+            return False  # entry by entry a sparse operand gives a sparse result
+        return cells > (0.25 if len(self.names) < 2 else 0.5) * size
+
+    def _dense_order(self) -> tuple[int, ...]:
+        if self.want is not None and self.want.is_dense and all(
+                isinstance(level, Dense) for level in self.want.levels):
+            return self.want.order
+        return tuple(range(len(self.names)))
+
+    def _list_order(self) -> tuple[int, ...]:
+        return self.want.order if self.want is not None else tuple(range(len(self.names)))
+
+    def _order_wanted(self, order: tuple[int, ...]) -> bool:
+        if self.want is not None and isinstance(self.want, Stack):
+            return order == self.want.order
+        return len(order) <= 2 or order == tuple(range(len(order)))
+
+    def _dense_tail(self, order: tuple[str, ...], out_loops: tuple[str, ...], dense: int) -> bool:
+        """No sparse operand has the last axis: below each sparse position it is full."""
+        last = out_loops[-1]
+        if self.want is not None or len(out_loops) - dense < 2 or order[-1] != last:
+            return False
+        sparse = [r for r in reads_of(self.support) if last in r.free]
+        return not sparse and self.support.kind not in ("true", "false")
+
+    def _dense_levels(self, loops: tuple[str, ...], cells: float) -> int:
+        """How many leading levels are dense: as wanted, or one when most rows have entries."""
+        if self.want is not None and isinstance(self.want, Stack):
+            return sum(1 for level in self.want.levels if isinstance(level, Dense))
+        if len(loops) != 2:
+            return 0
+        return 1 if self.extents[loops[0]] <= 4 * cells + 1024 else 0
+
+    def cells(self, choice: Choice) -> float:
+        if choice.output.assembly is Assembly.DENSE:
+            return math.prod(float(self.extents[n]) for n in self.names)
+        return self.cell_count(choice.simulation)
+
+    def bound(self, choice: Choice) -> float:
+        """An upper bound on stored entries of the result."""
+        size = math.prod(float(self.extents[n]) for n in self.names)
+        if choice.output.assembly is Assembly.DENSE:
+            return size
+        return min(size, self._points_bound(self.support))
+
+    def working(self, choice: Choice) -> float:
+        """Bytes of workspaces."""
+        if choice.output.assembly is Assembly.LEVELS and self.reduced and self.names:
+            threads = self.chooser.program.config.workers
+            return threads * self.extents[choice.output.axes[-1]] * (self.dtype.itemsize + 1.0)
+        return 0.0
+
+    def direct_format(self, choice: Choice) -> Format:
+        """The format that the kernel's arrays are."""
+        shape = tuple(self.extents[n] for n in self.names)
+        out, order = choice.output, choice.axes_order
+        rank = len(order)
+        if out.assembly is Assembly.DENSE:
+            natural = order == tuple(range(rank))
+            if natural:
+                return resolve("dense", shape, self.dtype)
+            if order == tuple(reversed(range(rank))):
+                return resolve("dense_f", shape, self.dtype)
+            return Stack("dense*", order, tuple(Dense(k) for k in order))
+        if out.assembly is Assembly.SHARED:
+            assert out.pattern is not None
+            fmt = out.pattern.tensor.data.format  # type: ignore[attr-defined]
+            assert isinstance(fmt, Format)
+            return fmt
+        if out.assembly is Assembly.LIST:
+            return self.want if self.want is not None else self._list_format(shape)
+        if out.dense_tail:
+            levels = tuple(Dense(a) for a in order[: out.dense]) + tuple(
+                Compressed(k) for k in range(out.dense, rank - 1)) + (Dense(order[-1]),)
+            return Stack("csf+dense", order, levels)
+        if rank == 1 and out.dense == 0:
+            return resolve("coo", shape, self.dtype)
+        if rank == 2 and out.dense <= 1:
+            name = ("csr" if order == (0, 1) else "csc") if out.dense else (
+                "dcsr" if order == (0, 1) else "dcsc")
+            return resolve(name, shape, self.dtype)
+        if out.dense == 0:
+            return resolve(f"csf({','.join(map(str, order))})", shape, self.dtype)
+        name = f"{','.join(map(str, order[:out.dense]))};{','.join(map(str, order[out.dense:]))}"
+        if rank - out.dense == 1:
+            return resolve(name, shape, self.dtype)
+        levels = tuple(Dense(a) for a in order[: out.dense]) + tuple(
+            Compressed(k) for k in range(out.dense, rank))
+        return Stack(f"levels({name})", order, levels)
+
+    def _list_format(self, shape: tuple[int, ...]) -> Format:
+        return resolve("coo", shape, self.dtype)

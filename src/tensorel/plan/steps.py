@@ -1,0 +1,162 @@
+"""Building steps: slots, sizes, conversions and kernels of a plan."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from tensorel.algebra import ops
+from tensorel.algebra.ops import DType
+from tensorel.ir.nodes import Axis, Call, Const, Expr, Read, Reduce, Source, postorder
+from tensorel.ir.printer import show
+from tensorel.kernels.spec import Nest, Slot
+from tensorel.plan.definitions import Program, replace_exprs
+from tensorel.plan.known import Known, index_dtype, index_dtypes, level_sizes
+from tensorel.plan.loops import CONVERT, Operand
+from tensorel.plan.nests import NestSearch
+from tensorel.plan.outputs import Choice
+from tensorel.plan.physical import ConvertStep, KernelStep, Step
+from tensorel.storage.format import Format
+from tensorel.storage.registry import resolve
+
+
+class StepBuilder:
+    """Steps so far, and what is known of every slot."""
+
+    def __init__(self, program: Program, known: dict[object, Known]) -> None:
+        self.program = program
+        self.known = known  # by Slot or Ref
+        self.steps: list[Step] = []
+        self.conversions: dict[tuple[str, object], Known] = {}
+        self.counter = 0
+        self.strict = program.config.strict
+
+    def add_step(self, step: Step, count: float) -> Known:
+        self.steps.append(step)
+        source = Source(step.target, step.shape, step.dtype, step.fill)
+        levels = level_sizes(step.target.format, step.shape, count)
+        made = self.known[step.target] = Known(step.target, source, count, levels, step.bytes_)
+        return made
+
+    def convert(self, known: Known, want: Format | None) -> Known:
+        if want is None or want == known.slot.format:
+            return known
+        key = (known.slot.name, want)
+        if key not in self.conversions:
+            self.counter += 1
+            slot = self.slot(f"{known.slot.name}_{self.counter}", want, known.source.dtype,
+                              known.source.shape, known.count)
+            size = self.bytes_of(want, known.source.shape, known.source.dtype, known.count)
+            step = ConvertStep(
+                slot, known.source.shape, known.source.dtype, known.source.fill,
+                f"{slot.name} = {known.slot.name} as {want.name}", known.count, size,
+                2 * size, known.count * CONVERT, source=known.slot.name, format=want)
+            self.conversions[key] = self.add_step(step, known.count)
+        return self.conversions[key]
+
+    def slot(self, name: str, fmt: Format, dtype: DType, shape: tuple[int, ...], count: float,
+              wide: bool = False) -> Slot:
+        """The slot of a result: index widths follow from the extents and the count."""
+        return Slot(name, fmt, index_dtypes(fmt, dtype, shape, count))
+
+    def bytes_of(self, fmt: Format, shape: tuple[int, ...], dtype: DType, count: float) -> float:
+        size = math.prod(float(n) for n in shape)
+        if fmt.is_dense:
+            return size * dtype.itemsize
+        last = max(k for k, level in enumerate(fmt.levels) if not level.full)
+        tail = math.prod(float(shape[a]) for a in fmt.order[last + 1 :])
+        nodes = level_sizes(fmt, shape, count / max(tail, 1.0))
+        total = count * dtype.itemsize
+        for k in range(last + 1):
+            total += nodes[k] * (8.0 if fmt.levels[k].full else index_dtype(
+                shape[fmt.order[k]]).itemsize + (4.0 if k < last else 0.0))
+        return total
+
+    def bind(self, e: Expr) -> Expr:
+        """Reads of definitions become reads of their slots."""
+        memo: dict[Expr, Expr] = {}
+
+        def go(x: Expr) -> Expr:
+            found = memo.get(x)
+            if found is None:
+                match x:
+                    case Read():
+                        assert isinstance(x.tensor, Source)
+                        found = Read(self.known[x.tensor.data].source, tuple(map(go, x.indices)))
+                    case Call():
+                        found = Call(x.op, tuple(map(go, x.args)))
+                    case Reduce():
+                        found = Reduce(x.op, x.axes, go(x.body))
+                    case _:
+                        found = x
+                memo[x] = found
+            return found
+
+        return go(e)
+
+    def known_of(self, source: Source) -> Known:
+        return self.known[source.data]
+
+    def nest(self, name: str, axes: tuple[Axis, ...], op: ops.Operator | None,
+              reduced: tuple[Axis, ...], body: Expr, fill: Const, want: Format | None,
+              keep_fill: bool = False) -> Known:
+        search = NestSearch(self, axes, op, reduced, body, fill, want)
+        fill = search.fill
+        choice = search.best()
+        if keep_fill or isinstance(body, Read):  # entries are moved, not made
+            choice.output = replace(choice.output, keep_fill=True)
+        table: dict[Expr, Expr] = {}
+        for o in choice.converts:
+            table[o.read] = self._reorder(o, choice.order)
+        if table:
+            body = replace_exprs(body, table)
+            if choice.output.pattern in table:
+                return self.nest(name, axes, op, reduced, body, fill, want)
+        gallop = frozenset(choice.simulation.gallop)
+        nest = Nest(
+            choice.order, tuple((a.name, a.extent) for a in (*axes, *reduced)),
+            frozenset(a.name for a in reduced), op, body, choice.output, gallop,
+            search.residual, search.counted, search.everywhere)
+        return self._kernel(name, axes, nest, choice, search, fill, want)
+
+    def _reorder(self, o: Operand, order: tuple[str, ...]) -> Expr:
+        """The operand stored again with its levels in loop order."""
+        read = o.read
+        assert isinstance(read.tensor, Source)
+        known = self.known_of(read.tensor)
+        rank = len(read.indices)
+        axis_order = tuple(sorted(range(rank), key=lambda k: order.index(
+            read.indices[k].name)))  # type: ignore[attr-defined]
+        names = {(0, 1): "csr", (1, 0): "csc"}
+        rows = read.tensor.shape[axis_order[0]] if rank else 1
+        if axis_order in names and rows <= 4 * max(known.count, 1.0):
+            fmt = resolve(names[axis_order], read.tensor.shape, read.dtype)
+        else:
+            fmt = resolve(f"csf({','.join(map(str, axis_order))})", read.tensor.shape, read.dtype)
+        made = self.convert(known, fmt)
+        return Read(made.source, read.indices)
+
+    def _kernel(self, name: str, axes: tuple[Axis, ...], nest: Nest, choice: Choice,
+                search: NestSearch, fill: Const, want: Format | None) -> Known:
+        shape = tuple(a.extent for a in axes)
+        out = nest.output
+        dtype = out.dtype
+        direct = search.direct_format(choice)
+        final = want if want is not None else direct
+        count = min(search.cells(choice), math.prod(float(n) for n in shape))
+        slot = self.slot(name, final, dtype, shape, count)
+        size = self.bytes_of(final, shape, dtype, count)
+        bound = self.bytes_of(direct, shape, dtype, search.bound(choice)) + search.working(choice)
+        operands = tuple(dict.fromkeys(
+            r.tensor.data.name for r in postorder(nest.body, *out.coords)  # type: ignore[attr-defined]
+            if isinstance(r, Read)))
+        names = {r.tensor: r.tensor.data.name for r in postorder(nest.body)  # type: ignore[attr-defined]
+                 if isinstance(r, Read)}
+        whole: Expr = nest.body if nest.op is None else Reduce(
+            nest.op, tuple(Axis(n, nest.extent[n]) for n in sorted(nest.reduced)), nest.body)
+        text = f"{name}[{', '.join(a.name for a in axes)}] = {show(whole, names)}"
+        step = KernelStep(
+            slot, shape, dtype, fill, text, count, size, max(bound, size), choice.cost, nest=nest,
+            operands=operands, order=choice.axes_order,
+            direct=direct, finish=None if final == direct else final)
+        return self.add_step(step, count)
