@@ -11,7 +11,7 @@ from tensorel.ir.nodes import INT64, Axis, Call, Expr, const
 from tensorel.kernels.loops import Assign, If
 from tensorel.kernels.lower import Lowering
 from tensorel.kernels.spec import Nest
-from tensorel.kernels.support import Analysis, Formula
+from tensorel.kernels.support import TRUE, Analysis, Formula
 
 
 def cell_loops(nest: Nest) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -34,11 +34,14 @@ class Assembler:
 
     def run(self) -> None:
         self.prepare()
+        self.low.may_repeat_body = not self.tail and not self.low.inner_reductions()
         self.low.loops(self.outer, self._support, self._cell, self.enter, self.leave,
                        depth=0 if self.outer else 1)
         self.finish()
 
     def _support(self, name: str) -> Formula:
+        if name in self.nest.reduced and self.nest.whole_cells:
+            return TRUE
         if name in self.nest.reduced and self.nest.counted:
             return self._reduced_support()
         return self.low.support

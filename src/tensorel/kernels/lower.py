@@ -44,6 +44,9 @@ Supports = Callable[[str], Formula]  # by loop index
 class Lowering(Reading):
     """The state of lowering one nest; an ``Assembler`` writes the results."""
 
+    #: the innermost body is small: a merge may hold it once for each case
+    may_repeat_body = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         analysis = Analysis(self.strict)
@@ -171,7 +174,8 @@ class Lowering(Reading):
                 leave(name)
 
         Looper(
-            self, name, support(name), depth == 0, depth <= 1 and bool(rest), not rest
+            self, name, support(name), depth == 0, depth <= 1 and bool(rest),
+            not rest and self.may_repeat_body,
         ).run(body)
 
     def _hoist(self) -> None:
@@ -179,12 +183,12 @@ class Lowering(Reading):
         for access in self.accesses.values():
             if access.value is None and self.wants_early(access):
                 self.resolve(access)
-        for e in self._reductions():
+        for e in self.inner_reductions():
             if e not in self.done_reductions and e not in self.open_reductions \
                     and self.is_bound(e):
                 self.done_reductions[e] = self.reduction(e)
 
-    def _reductions(self) -> list[Reduce]:
+    def inner_reductions(self) -> list[Reduce]:
         """Outermost inner reductions of the body."""
         found: list[Reduce] = []
         stack: list[Expr] = [self.nest.body]

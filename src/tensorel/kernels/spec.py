@@ -70,7 +70,8 @@ class Nest:
     gallop: slots whose sorted levels are searched instead of merged when they follow.
     residual: body where nothing sparse is stored; with ``counted`` the kernel counts the visited
     points and the rest, each equal to ``residual``, are combined by repetition. ``everywhere``:
-    every point is visited, because what is not stored can be neither skipped nor repeated.
+    every point is visited, because what is not stored can be neither skipped nor repeated;
+    ``whole_cells``: so are all points of a cell that is visited at all.
     """
 
     loops: tuple[str, ...]
@@ -83,6 +84,7 @@ class Nest:
     residual: Expr | None = None
     counted: bool = False
     everywhere: bool = False
+    whole_cells: bool = False
 
     @property
     def serial(self) -> bool:

@@ -66,6 +66,7 @@ class Aggregate:
             # so no cell may be delivered in parts
             if plain.support.kind != "true":
                 self.whole_cells = bool(self.names)
+                self.reduced_support = Formula("true")
                 if not self.names:
                     self._dense_support()
             return

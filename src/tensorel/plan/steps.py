@@ -116,7 +116,7 @@ class StepBuilder:
         nest = Nest(
             choice.order, tuple((a.name, a.extent) for a in (*axes, *reduced)),
             frozenset(a.name for a in reduced), op, body, choice.output, gallop,
-            search.residual, search.counted, search.everywhere)
+            search.residual, search.counted, search.everywhere, search.whole_cells)
         return self._kernel(name, axes, nest, choice, search, fill, want)
 
     def _reorder(self, o: Operand, order: tuple[str, ...]) -> Expr:
