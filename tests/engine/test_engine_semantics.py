@@ -82,10 +82,10 @@ def test_reductions_see_the_whole_tensor() -> None:
     same((a == 0).all(axis=0), (X == 0).all(axis=0))
 
 
-#: These on every pair of dtypes, the others on a third of the pairs.
-ALL_PAIRS = ("multiply", "divide", "floor_divide", "less")
-BINARY = (*ALL_PAIRS, "add", "subtract", "remainder", "power", "minimum", "maximum", "equal",
-          "logical_and", "logical_xor", "bitwise_and", "bitwise_xor", "left_shift", "arctan2",
+#: These on every pair of dtypes, the others on a seventh of the pairs.
+ALL_PAIRS = ("multiply", "floor_divide")
+BINARY = (*ALL_PAIRS, "divide", "less", "add", "subtract", "remainder", "power", "minimum",
+          "maximum", "equal", "logical_and", "logical_xor", "bitwise_and", "bitwise_xor", "left_shift", "arctan2",
           "hypot", "copysign", "logaddexp")
 
 
@@ -97,7 +97,7 @@ def test_dtypes_of_binary_operators(name: str) -> None:
     for row, left in enumerate(DTYPES):
         x = np.array([[0, 1, 3], [2, 0, 1]]).astype(left)
         for column, right in enumerate(DTYPES):
-            if name not in ALL_PAIRS and (row + column) % 3 != BINARY.index(name) % 3:
+            if name not in ALL_PAIRS and (row + 2 * column) % 7 != BINARY.index(name) % 7:
                 continue
             y = np.array([[1, 2, 1], [3, 1, 2]]).astype(right)
             try:
