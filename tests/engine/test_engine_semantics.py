@@ -85,8 +85,8 @@ def test_reductions_see_the_whole_tensor() -> None:
 #: These on every pair of dtypes, the others on a seventh of the pairs.
 ALL_PAIRS = ("multiply", "floor_divide")
 BINARY = (*ALL_PAIRS, "divide", "less", "add", "subtract", "remainder", "power", "minimum",
-          "maximum", "equal", "logical_and", "logical_xor", "bitwise_and", "bitwise_xor", "left_shift", "arctan2",
-          "hypot", "copysign", "logaddexp")
+          "maximum", "equal", "logical_and", "logical_xor", "bitwise_and", "bitwise_xor",
+          "left_shift", "arctan2", "hypot", "copysign", "logaddexp")
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
