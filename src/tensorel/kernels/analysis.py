@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorel.ir.nodes import Expr, Local, Read, postorder
+from tensorel.ir.nodes import Const, Expr, Local, Read, postorder
 from tensorel.kernels.loops import (
     Append,
     AppendReserved,
@@ -68,4 +68,9 @@ def is_indirect(body: tuple[Stmt, ...]) -> bool:
 
 
 def _reads(expr: Expr, found: set[Expr]) -> bool:
-    return any(isinstance(e, Read) or e in found for e in postorder(expr))
+    """Whether a value depends on memory that is read at other places in other iterations; an
+    extent, read at a fixed place, does not count."""
+    return any(
+        e in found or (isinstance(e, Read) and not all(isinstance(i, Const) for i in e.indices))
+        for e in postorder(expr)
+    )

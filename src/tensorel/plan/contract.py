@@ -217,7 +217,7 @@ def _emit(program: Program, d: Definition, lam: Lambda, body: Reduce, times: ops
             break
         names = _natural_order(joined, s.result.free)
         own = tuple(Axis(n, extents[n]) for n in names)
-        t = Definition(program.fresh(), Lambda(own, value))
+        t = program.define(Lambda(own, value))
         source = t.source()
         size = search_size(own)
         program.stats[source.data] = Stats(
@@ -283,7 +283,7 @@ def _lift(program: Program, d: Definition, lam: Lambda) -> list[Definition]:
             continue
         names = sorted(r.free, key=list(extents).index)
         own = tuple(Axis(n, extents[n]) for n in names)
-        t = Definition(program.fresh(), Lambda(own, r))
+        t = program.define(Lambda(own, r))
         source = t.source()
         program.stats[source.data] = _stats(program, r, own)
         definitions.append(t)
@@ -347,7 +347,7 @@ def store_factors(program: Program) -> None:
             if len(reads) < 2:
                 continue
             own = tuple(Axis(n, extents[n]) for n in sorted(e.free, key=list(extents).index))
-            t = Definition(program.fresh(), Lambda(own, e))
+            t = program.define(Lambda(own, e))
             source = t.source()
             estimator = Estimator(program.stats)
             cover = estimator.analysis(program.config.strict).cover(e)

@@ -38,7 +38,7 @@ class Ref:
     whatever its storage will be."""
 
     name: str
-    whole: bool = False
+    whole: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,7 @@ class Definition:
     tensor: Lambda | Bulk | Source
     format: object = None
     fill: Const | None = None
+    whole: bool | None = None  # of the formula as it was first written; passes keep it
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -69,7 +70,7 @@ class Definition:
 
     @property
     def ref(self) -> Ref:
-        return Ref(self.name, is_whole(self.tensor))
+        return Ref(self.name, is_whole(self.tensor) if self.whole is None else self.whole)
 
     def source(self) -> Source:
         fill = self.fill if self.fill is not None else fill_of(self.tensor)
@@ -90,6 +91,10 @@ class Program:
     def fresh(self, hint: str = "t") -> str:
         self.counter += 1
         return f"{hint}{self.counter}"
+
+    def define(self, tensor: Lambda) -> Definition:
+        """A new intermediate."""
+        return Definition(self.fresh(), tensor, whole=is_whole(tensor))
 
     def fire(self, rule: str, times: int = 1) -> None:
         self.fired[rule] = self.fired.get(rule, 0) + times

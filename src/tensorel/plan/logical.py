@@ -92,7 +92,7 @@ class _Splitter:
             case _:
                 assert isinstance(tensor, Source)
                 flat = tensor
-        done = replace(given, tensor=flat, fill=fill)
+        done = replace(given, tensor=flat, fill=fill, whole=given.ref.whole)
         self.done.append(done)
         if not isinstance(tensor, Source):
             self.sources[tensor] = done.source()
