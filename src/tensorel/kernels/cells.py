@@ -34,7 +34,8 @@ class Assembler:
 
     def run(self) -> None:
         self.prepare()
-        self.low.may_repeat_body = not self.tail and not self.low.inner_reductions()
+        self.low.loops_inside = bool(self.tail) or bool(self.low.inner_reductions())
+        self.low.may_repeat_body = not self.low.loops_inside
         self.low.loops(self.outer, self._support, self._cell, self.enter, self.leave,
                        depth=0 if self.outer else 1)
         self.finish()
@@ -90,7 +91,9 @@ class Assembler:
             if seen is not None:
                 low.emit(Assign(seen, plus(seen, 1)))
 
+        low.loops_inside = bool(low.inner_reductions())
         low.loops(self.tail, self._support, inner, depth=len(self.outer))
+        low.loops_inside = True
         self._guarded(lambda: self.deliver(acc, seen))
 
     def _guarded(self, action: Callable[[], None]) -> None:

@@ -16,6 +16,8 @@ Locals live in allocas of the entry block, which LLVM turns into registers.
 
 from __future__ import annotations
 
+import sys
+
 from tensorel.ir.nodes import Expr, Local, Read
 from tensorel.kernels.analysis import assigned, is_indirect, statements
 from tensorel.kernels.casts import cast
@@ -46,7 +48,11 @@ STRIP = 1 << 14
 _RARE = ", !prof !0"
 _INTERLEAVE = ", !llvm.loop !1"
 
-_GROW = """
+#: Buffers of at least so many bytes are mapped pages of their own (on Linux): they grow without
+#: copying, and go back to the system as soon as they are dropped.
+MAPPED = 1 << 20 if sys.platform == "linux" else 1 << 62
+
+_GROW_TEXT = """
 define internal {ptr, i64} @tr.grow(ptr %data, i64 %capacity, i64 %need, i64 %item, ptr %control) \
 cold noinline nounwind {
 entry:
@@ -70,17 +76,48 @@ refuse:
   ret {ptr, i64} { ptr null, i64 3 }
 allocate:
   %size = mul i64 %new, %item
-  %got = call ptr @realloc(ptr %data, i64 %size)
-  %none = icmp eq ptr %got, null
+  %old = mul i64 %capacity, %item
+  %mapped = icmp uge i64 %old, MAPPED
+  br i1 %mapped, label %remap, label %plain
+remap:
+  %moved = call ptr (ptr, i64, i64, i32, ...) @mremap(ptr %data, i64 %old, i64 %size, i32 1)
+  br label %check
+plain:
+  %large = icmp uge i64 %size, MAPPED
+  br i1 %large, label %map, label %heap
+map:
+  %fresh = call ptr @mmap(ptr null, i64 %size, i32 3, i32 34, i32 -1, i64 0)
+  %bad = icmp eq ptr %fresh, inttoptr (i64 -1 to ptr)
+  br i1 %bad, label %fail, label %copy
+copy:
+  call void @llvm.memcpy.p0.p0.i64(ptr %fresh, ptr %data, i64 %old, i1 false)
+  call void @free(ptr %data)
+  br label %check
+heap:
+  %again = call ptr @realloc(ptr %data, i64 %size)
+  %none = icmp eq ptr %again, null
   br i1 %none, label %fail, label %done
+check:
+  %big = phi ptr [ %moved, %remap ], [ %fresh, %copy ]
+  %lost = icmp eq ptr %big, inttoptr (i64 -1 to ptr)
+  br i1 %lost, label %fail, label %advise
+advise:
+  %ignored = call i32 @madvise(ptr %big, i64 %size, i32 14)
+  br label %done
 fail:
   %b = atomicrmw add ptr %budget, i64 %bytes monotonic
   ret {ptr, i64} { ptr null, i64 2 }
 done:
+  %got = phi ptr [ %again, %heap ], [ %big, %advise ]
   %r1 = insertvalue {ptr, i64} undef, ptr %got, 0
   %r2 = insertvalue {ptr, i64} %r1, i64 %new, 1
   ret {ptr, i64} %r2
 }"""
+
+_MREMAP = "call ptr (ptr, i64, i64, i32, ...) @mremap(ptr %data, i64 %old, i64 %size, i32 1)"
+_GROW = _GROW_TEXT.replace("MAPPED", str(MAPPED))
+if sys.platform != "linux":  # nothing is mapped there, and there is no mremap to link
+    _GROW = _GROW.replace(_MREMAP, "call ptr @realloc(ptr %data, i64 %size)")
 
 _FOOTER = """
 attributes #0 = { nounwind mustprogress }
@@ -120,6 +157,12 @@ class _Emitter:
         if kernel.buffers:
             asm.helpers["tr.grow"] = _GROW
             asm.declare("realloc", "ptr", "ptr, i64", "nounwind")
+            asm.declare("free", "void", "ptr", "nounwind")
+            asm.declare("mmap", "ptr", "ptr, i64, i32, i32, i32, i64", "nounwind")
+            asm.declare("madvise", "i32", "ptr, i64, i32", "nounwind")
+            asm.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1", "")
+            if sys.platform == "linux":
+                asm.declare("mremap", "ptr", "ptr, i64, i64, i32, ...", "nounwind")
             asm.declare("llvm.umax.i64", "i64", "i64, i64", "")
         params = [
             f"ptr noalias{'' if str(a.data) in kernel.written else ' readonly'} %a{k}"

@@ -46,6 +46,8 @@ class Lowering(Reading):
 
     #: the innermost body is small: a merge may hold it once for each case
     may_repeat_body = True
+    #: more loops stand inside the innermost body
+    loops_inside = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -157,9 +159,8 @@ class Lowering(Reading):
               leave: Callable[[str], None] | None = None, depth: int = 1) -> None:
         """Loops over ``names`` around ``innermost``; hooks run before and after each body.
 
-        Depth 0 is the outer loop of the kernel, which runs over the range of this call. Loops
-        look at the cancel flag down to depth 1, but an innermost loop never does: it stays free
-        to be vectorized, and the ranges of calls are short."""
+        Depth 0 is the outer loop of the kernel, which runs over the range of this call. All loops
+        but the innermost look at the cancel flag; those stay free to be vectorized."""
         self._hoist()
         if not names:
             innermost()
@@ -174,8 +175,8 @@ class Lowering(Reading):
                 leave(name)
 
         Looper(
-            self, name, support(name), depth == 0, depth <= 1 and bool(rest),
-            not rest and self.may_repeat_body,
+            self, name, support(name), depth == 0,
+            bool(rest) or depth == 0 or self.loops_inside, not rest and self.may_repeat_body,
         ).run(body)
 
     def _hoist(self) -> None:

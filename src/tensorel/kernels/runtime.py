@@ -14,7 +14,7 @@ import numpy as np
 from tensorel.errors import EngineError
 from tensorel.ir.nodes import DType
 from tensorel.kernels import cache, compiler
-from tensorel.kernels.llvm import emit
+from tensorel.kernels.llvm import MAPPED, emit
 from tensorel.kernels.loops import Kernel, Status
 from tensorel.kernels.objects import LoadedObject
 from tensorel.kernels.pool import run_ranges
@@ -46,30 +46,62 @@ def _c_function(name: str, result: object, *arguments: object) -> Callable[..., 
 
 _free = _c_function("free", None, ctypes.c_void_p)
 _realloc = _c_function("realloc", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-_madvise = (
-    _c_function("madvise", ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    if sys.platform == "linux" else None
+_mmap = _c_function(
+    "mmap", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
+    ctypes.c_int, ctypes.c_longlong,
 )
+_munmap = _c_function("munmap", ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
+_madvise = _c_function("madvise", ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+_mremap = _c_function(
+    "mremap" if sys.platform == "linux" else "realloc", ctypes.c_void_p, ctypes.c_void_p,
+    ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int,
+)
+_FAILED = 2**64 - 1
 
 
-def _prefer_huge_pages(pointer: int, size: int) -> None:
-    """Ask for large pages, as NumPy does: most of the cost of fresh memory is page faults."""
-    if _madvise is not None and size >= 2**22:
-        start = (pointer + 4095) & ~4095
-        _madvise(start, pointer + size - start, 14)  # MADV_HUGEPAGE
+def _allocate(size: int) -> int:
+    """Memory for a buffer: pages of its own from ``MAPPED`` bytes on, as in kernels. Large pages
+    are asked for, as NumPy does: most of the cost of fresh memory is page faults."""
+    if size < MAPPED:
+        return _realloc(None, size) or 0
+    pointer = _mmap(None, size, 3, 34, -1, 0)  # read and write, private, anonymous
+    if pointer is None or pointer == _FAILED:
+        return 0
+    _madvise(pointer, size, 14)  # MADV_HUGEPAGE
+    return int(pointer)
+
+
+def _release(pointer: int, size: int) -> None:
+    """Give back memory that was allocated with ``size`` bytes."""
+    if size < MAPPED:
+        _free(pointer)
+    else:
+        _munmap(pointer, size)
+
+
+def _shrink(pointer: int, size: int, wanted: int) -> int:
+    """The same memory cut to ``wanted`` bytes; how it was allocated stays."""
+    if size < MAPPED:
+        return _realloc(pointer, wanted) or pointer
+    _mremap(pointer, size, wanted, 1)
+    return pointer
 
 
 class _Memory:
     """Memory from C that an array owns."""
 
-    def __init__(self, pointer: int, count: int, dtype: DType) -> None:
+    def __init__(self, pointer: int, count: int, dtype: DType, mapped: bool) -> None:
         self.pointer = pointer
+        self.mapped = count * dtype.itemsize if mapped else 0
         self.__array_interface__ = {
             "data": (pointer, False), "shape": (count,), "typestr": dtype.str, "version": 3,
         }
 
-    def __del__(self, free: Callable[..., Any] = _free) -> None:
-        free(self.pointer)
+    def __del__(self, free: Callable[..., Any] = _free, unmap: Callable[..., Any] = _munmap) -> None:
+        if self.mapped:
+            unmap(self.pointer, self.mapped)
+        else:
+            free(self.pointer)
 
 
 class GrowBuffer:
@@ -86,11 +118,10 @@ class GrowBuffer:
         self.state = (ctypes.c_longlong * 4)(0, 0, 0, dtype.itemsize)
         self.address = ctypes.addressof(self.state)
         if capacity > 0:
-            pointer = _realloc(None, capacity * dtype.itemsize)
+            pointer = _allocate(capacity * dtype.itemsize)
             if not pointer:
                 raise MemoryError(f"no memory for {capacity} values of {dtype.name}")
             self.state[0], self.state[2] = pointer, capacity
-            _prefer_huge_pages(pointer, capacity * dtype.itemsize)
 
     @property
     def length(self) -> int:
@@ -105,18 +136,19 @@ class GrowBuffer:
         pointer, length, capacity = self.state[0], self.state[1], self.state[2]
         if length == 0:
             return np.empty(0, self.dtype)
+        item = self.dtype.itemsize
         if length < capacity:
-            pointer = _realloc(pointer, length * self.dtype.itemsize) or pointer
+            pointer = _shrink(pointer, capacity * item, length * item)
         self.state[0] = self.state[1] = self.state[2] = 0
-        return np.asarray(_Memory(pointer, length, self.dtype))
+        return np.asarray(_Memory(pointer, length, self.dtype, capacity * item >= MAPPED))
 
     def clear(self) -> None:
         """Forget the values, keep the memory."""
         self.state[1] = 0
 
-    def __del__(self, free: Callable[..., Any] = _free) -> None:
+    def __del__(self, release: Callable[..., Any] = _release) -> None:
         if self.state[0]:
-            free(self.state[0])
+            release(self.state[0], self.state[2] * self.state[3])
 
 
 class Control:

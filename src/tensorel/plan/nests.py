@@ -24,7 +24,7 @@ class NestSearch(Outputs):
 
     def _conversions(self, order: tuple[str, ...]) -> list[list[Operand]]:
         """No conversion, or all sparse operands whose levels do not follow the loops."""
-        if isinstance(self.body, Read):
+        if self.op is None and isinstance(self.body, Read):
             return [[]]  # that is the conversion
         wrong = [o for o in self.operands if o.sparse and is_plain(o.read)
                  and all(e.name in order for e in o.axes)  # type: ignore[attr-defined]
