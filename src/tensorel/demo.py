@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tensorel as tr
+from tensorel.records import dataclass
 from tensorel.storage.limits import show_bytes
 
 _BAND = 20

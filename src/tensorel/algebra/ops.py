@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from tensorel.errors import TypeError_
+from tensorel.records import dataclass, field
 
 DType = np.dtype[np.generic]
 Scalar = bool | int | float | complex

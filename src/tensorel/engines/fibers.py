@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
+from tensorel.records import dataclass
 from tensorel.storage.convert import canonical, entries
 from tensorel.storage.coo import Coo, IndexArray, ValueArray
 from tensorel.storage.scalars import differs

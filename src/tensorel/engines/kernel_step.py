@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -21,6 +21,7 @@ from tensorel.kernels.spec import Assembly, Nest, Slot
 from tensorel.kernels.support import Analysis
 from tensorel.plan.definitions import replace_exprs
 from tensorel.plan.physical import KernelStep
+from tensorel.records import dataclass
 from tensorel.storage.convert import to_format
 from tensorel.storage.format import PhysicalArrays
 from tensorel.storage.levels import Compressed, Listed

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from tensorel.front.convert import asarray
 from tensorel.front.scalars import UFUNCS
 from tensorel.ir import nodes as ir
 from tensorel.ir.build import convert
+from tensorel.records import dataclass
 
 if TYPE_CHECKING:
     from tensorel.front.array import Tensor

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from tensorel.front.base import Base, Shape, axes_of, indices, wrap
 from tensorel.front.convert import source, stored_of, to_numpy
 from tensorel.ir import nodes as ir
 from tensorel.ir.build import plus, times
+from tensorel.records import dataclass
 from tensorel.storage import convert as storage
 
 if TYPE_CHECKING:

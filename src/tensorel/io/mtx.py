@@ -11,7 +11,6 @@ Writing keeps every bit: floats are written with the fewest digits that read bac
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import IO
 
 import numpy as np
@@ -23,6 +22,7 @@ from tensorel.io.npy import AnyArray, check_memory
 from tensorel.io.text import Entries, Progress, Text, index_width, open_text, read_entries
 from tensorel.io.textout import write_entries
 from tensorel.ir.nodes import DType
+from tensorel.records import dataclass
 from tensorel.storage.convert import from_coo, from_dense, to_coo, to_dense, to_format
 from tensorel.storage.coo import IndexArray
 from tensorel.storage.format import Format

@@ -11,13 +11,13 @@ subnormals, ``nan``, ``inf``, and everything malformed) goes on the hard list fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from tensorel.io.code import UINT8, UINT64, Code, Memory, X, scalar, whole, word
 from tensorel.io.decimals import float_bits
 from tensorel.ir.nodes import INT64, DType, Local
 from tensorel.kernels.loops import Kernel
+from tensorel.records import dataclass
 
 AHEAD = 8
 

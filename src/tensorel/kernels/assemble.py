@@ -8,7 +8,6 @@ then it is accumulated, in place (dense) or in a row workspace that is flushed i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tensorel.algebra import ops
 from tensorel.ir.build import convert, plus, times
@@ -19,6 +18,7 @@ from tensorel.kernels.loops import Append, If, Kernel, Store
 from tensorel.kernels.lower import Lowering
 from tensorel.kernels.rows import LevelAssembler
 from tensorel.kernels.spec import Assembly, Nest
+from tensorel.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

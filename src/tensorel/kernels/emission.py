@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from tensorel.ir.nodes import (
 )
 from tensorel.kernels.loops import Assign, Buffer, Kernel, Stmt, array
 from tensorel.kernels.spec import Nest
+from tensorel.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

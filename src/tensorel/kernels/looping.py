@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from tensorel.ir.nodes import INT64, Call, Const, Expr, Local, Read, const
 from tensorel.kernels.loops import Assign, For, If, Stmt, While
 from tensorel.kernels.reading import Access, Reading
 from tensorel.kernels.support import FALSE, TRUE, Formula, has, restrict
+from tensorel.records import dataclass
 from tensorel.storage.levels import Walk
 
 

@@ -9,10 +9,10 @@ A kernel is a function of its arrays, its growable buffers, its scalar parameter
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 from tensorel.ir.nodes import Const, DType, Expr, Local, Source, const
+from tensorel.records import dataclass
 
 
 class Status(IntEnum):

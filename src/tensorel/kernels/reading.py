@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tensorel.algebra import ops
@@ -23,6 +21,7 @@ from tensorel.ir.ranges import index_range
 from tensorel.kernels.emission import Emission
 from tensorel.kernels.loops import Assign, If, Stmt, While, array
 from tensorel.kernels.spec import Slot
+from tensorel.records import dataclass
 from tensorel.storage.hashing import hash_keys
 from tensorel.storage.levels import Level, Position, Probe, Walk
 

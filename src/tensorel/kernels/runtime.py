@@ -97,7 +97,9 @@ class _Memory:
             "data": (pointer, False), "shape": (count,), "typestr": dtype.str, "version": 3,
         }
 
-    def __del__(self, free: Callable[..., Any] = _free, unmap: Callable[..., Any] = _munmap) -> None:
+    def __del__(
+        self, free: Callable[..., Any] = _free, unmap: Callable[..., Any] = _munmap
+    ) -> None:
         if self.mapped:
             unmap(self.pointer, self.mapped)
         else:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from tensorel.ir.nodes import INT64, Const, DType, Expr, Operator, Read
+from tensorel.records import dataclass
 from tensorel.storage.format import Format
 
 

@@ -13,7 +13,6 @@ Laws, for op(e1..en) with backgrounds b1..bn:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -21,6 +20,7 @@ import numpy as np
 from tensorel.algebra import ops
 from tensorel.ir.analysis import is_whole
 from tensorel.ir.nodes import Call, Const, Expr, Index, Local, Read, Reduce, Source, const
+from tensorel.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ along as a mask. Exact search over sets of eliminated indices up to a size, gree
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tensorel.algebra import ops
 from tensorel.ir.nodes import Axis, Call, Expr, Index, Lambda, Read, Reduce, Source, postorder
@@ -23,6 +23,7 @@ from tensorel.plan.definitions import (
     replace_exprs,
 )
 from tensorel.plan.estimate import Estimator, filled, loops_inside
+from tensorel.records import dataclass
 
 BLAS_SPEED = 16.0  # multiply-adds of a dense product per step of a general loop
 WRITE_DENSE, WRITE_SPARSE = 1.0, 6.0

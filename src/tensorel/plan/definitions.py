@@ -9,7 +9,7 @@ Forms, each implied by the next:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from tensorel.algebra.ops import Operator
 from tensorel.config import Config
@@ -30,6 +30,7 @@ from tensorel.ir.nodes import (
     postorder,
 )
 from tensorel.kernels.spec import Slot
+from tensorel.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

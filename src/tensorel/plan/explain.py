@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass, field
 
 from tensorel.plan.physical import BlasStep, BulkStep, ConvertStep, KernelStep, Plan, Step
 from tensorel.plan.pipeline import logical_text
+from tensorel.records import dataclass, field
 from tensorel.storage.limits import show_bytes
 
 LEVELS = ("logical", "physical", "code")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tensorel.algebra.ops import DType
 from tensorel.ir.nodes import Source
 from tensorel.kernels.spec import Slot
+from tensorel.records import dataclass
 from tensorel.storage.format import Format
 from tensorel.storage.levels import Compressed, Dense, Listed
 from tensorel.storage.stack import Stack

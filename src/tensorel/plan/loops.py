@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, field
 
 from tensorel.ir.affine import split_affine
 from tensorel.ir.nodes import Index, Read, Source
 from tensorel.kernels.spec import Slot
 from tensorel.kernels.support import Formula
+from tensorel.records import dataclass, field
 from tensorel.storage.format import Format
 from tensorel.storage.levels import Level
 

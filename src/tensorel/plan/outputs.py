@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tensorel.kernels.support import reads_of
 from tensorel.plan.aggregate import Aggregate
 from tensorel.plan.known import INDEX_LIMIT, index_dtype
 from tensorel.plan.loops import Operand, Simulation
+from tensorel.records import dataclass
 from tensorel.storage.format import Format
 from tensorel.storage.levels import Compressed, Dense
 from tensorel.storage.registry import resolve

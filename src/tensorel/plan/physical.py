@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from tensorel.algebra.ops import DType
 from tensorel.ir.nodes import Const
 from tensorel.kernels.spec import Nest, Slot
 from tensorel.plan.definitions import Definition
+from tensorel.records import dataclass, field
 from tensorel.storage.format import Format
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tensorel.config import Config
 from tensorel.ir.nodes import Bulk, Lambda, Read, Reduce, Source, Tensor, postorder
@@ -15,6 +14,7 @@ from tensorel.plan.definitions import Definition, Program, Stats, inner_reductio
 from tensorel.plan.known import Known
 from tensorel.plan.logical import flatten_reductions, repeat_constants, simplify, split_definitions
 from tensorel.plan.physical import Plan
+from tensorel.records import dataclass
 
 Check = Callable[[Program], bool]
 

@@ -8,10 +8,10 @@ use the calculus itself: ``Var("a")`` matches any expression, ``Lit("c")`` a lit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 from tensorel.algebra.ops import Operator
 from tensorel.ir.nodes import Call, Const, Expr, Read, Reduce
+from tensorel.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+
+from tensorel.records import dataclass
 
 IndexArray = npt.NDArray[np.signedinteger]
 ValueArray = npt.NDArray[np.generic]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 from tensorel.algebra.ops import DType
 from tensorel.ir.build import as_expr
 from tensorel.ir.nodes import Expr, Read
+from tensorel.records import dataclass
 from tensorel.storage.levels import Arrays, Level, Position, Probe
 
 if TYPE_CHECKING:

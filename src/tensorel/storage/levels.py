@@ -16,10 +16,10 @@ A level is ``full`` when each coordinate of its axis is stored under each parent
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from tensorel.ir.build import element, minus, plus, times
 from tensorel.ir.nodes import Expr, Source
+from tensorel.records import dataclass
 
 Position = tuple[Expr, ...]
 Arrays = Mapping[str, Source]

@@ -3,13 +3,13 @@ has its dense levels first or last."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorel.algebra.ops import DType
+from tensorel.records import dataclass
 from tensorel.storage.coo import Coo, IndexArray, ValueArray
 from tensorel.storage.format import Format, PhysicalArrays
 from tensorel.storage.levels import Compressed, Dense, Level, Listed

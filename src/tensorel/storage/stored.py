@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from tensorel.algebra.ops import DType
 from tensorel.ir.nodes import Const, const
+from tensorel.records import dataclass, field
 from tensorel.storage.format import Format, PhysicalArrays
 
 

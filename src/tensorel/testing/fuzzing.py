@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
+from tensorel.records import dataclass, field
 from tensorel.testing import pointwise, structural
 from tensorel.testing.generate import Builder, random_program
 from tensorel.testing.programs import Program, check, run_numpy

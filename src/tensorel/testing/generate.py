@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tensorel.algebra.ops import DTYPES, DType
 from tensorel.errors import TensorelError
+from tensorel.records import dataclass
 from tensorel.storage import registry
 from tensorel.testing.programs import Leaf, Program, Step, evaluate_step, watched
 

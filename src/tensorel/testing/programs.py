@@ -6,7 +6,7 @@ import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tensorel as tr
+from tensorel.records import dataclass, field
 from tensorel.testing.compare import Tolerance, difference
 from tensorel.testing.dense import xp
 

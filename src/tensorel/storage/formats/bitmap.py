@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -12,6 +11,7 @@ from tensorel.algebra.ops import BOOL, DType
 from tensorel.errors import StorageError
 from tensorel.ir.build import as_expr, element
 from tensorel.ir.nodes import Call, Expr
+from tensorel.records import dataclass
 from tensorel.storage.coo import Coo
 from tensorel.storage.format import Format, PhysicalArrays
 from tensorel.storage.levels import Arrays, Dense, Position

@@ -5,8 +5,6 @@ val[(b * R + i % R) * C + j % C])`` for blocks of R x C."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -14,6 +12,7 @@ from tensorel.algebra.ops import DType
 from tensorel.errors import StorageError
 from tensorel.ir.build import element, floordiv, modulo, plus, times
 from tensorel.ir.nodes import Expr
+from tensorel.records import dataclass
 from tensorel.storage.coo import Coo, IndexArray
 from tensorel.storage.format import Format, PhysicalArrays
 from tensorel.storage.formats.compressed import need_matrix

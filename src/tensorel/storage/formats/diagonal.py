@@ -5,8 +5,6 @@ band: ``where(0 <= i1 - i0 - low < w, val[i0 * w + i1 - i0 - low])``, rows conti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -14,6 +12,7 @@ from tensorel.algebra import ops
 from tensorel.algebra.ops import DType
 from tensorel.ir.build import as_expr, both, compare, element, minus, plus, times
 from tensorel.ir.nodes import Call, Expr
+from tensorel.records import dataclass
 from tensorel.storage.coo import Coo, IndexArray, ValueArray
 from tensorel.storage.format import Format, PhysicalArrays
 from tensorel.storage.formats.compressed import need_matrix

@@ -3,13 +3,12 @@ dictionaries. Both keep their entries sorted as well, so they can be walked in o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tensorel.algebra.ops import DType
 from tensorel.ir.build import element
 from tensorel.ir.nodes import Expr
+from tensorel.records import dataclass
 from tensorel.storage.coo import Coo
 from tensorel.storage.format import Format, PhysicalArrays
 from tensorel.storage.formats.compressed import check_order

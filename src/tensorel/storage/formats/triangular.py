@@ -5,8 +5,6 @@ is not square are as long as the triangle leaves them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -15,6 +13,7 @@ from tensorel.algebra.ops import DType
 from tensorel.errors import StorageError
 from tensorel.ir.build import as_expr, compare, floordiv, minus, plus, times
 from tensorel.ir.nodes import Call, Expr
+from tensorel.records import dataclass
 from tensorel.storage.coo import Coo, IndexArray, ValueArray
 from tensorel.storage.format import Format, PhysicalArrays
 from tensorel.storage.formats.compressed import need_matrix

@@ -4,7 +4,6 @@ that are near in the tensor are near in memory. Each extent is padded to a power
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Generic, TypeVar
 
@@ -15,6 +14,7 @@ from tensorel.algebra import ops
 from tensorel.algebra.ops import DType
 from tensorel.ir.build import as_expr
 from tensorel.ir.nodes import Call, Expr
+from tensorel.records import dataclass
 from tensorel.storage.coo import Coo
 from tensorel.storage.format import Format, PhysicalArrays
 from tensorel.storage.levels import Arrays, Found, Level, Position
