@@ -12,10 +12,10 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 
+import tensorel
 from tensorel.algebra.ops import cast, check_dtype
 from tensorel.demo import run_demo
 from tensorel.errors import TensorelError, TypeError_
@@ -135,13 +135,6 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 # -- the parser --------------------------------------------------------------------------------
-def _version() -> str:
-    try:
-        return version("tensorel")
-    except PackageNotFoundError:
-        return "unknown (not installed)"
-
-
 def _positive(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
@@ -155,7 +148,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Tensor programs over any storage: files in and out, and a demonstration.",
         epilog=f"Kinds of files, by their ending: {', '.join(SUFFIXES)}.",
     )
-    parser.add_argument("--version", action="version", version=f"tensorel {_version()}")
+    parser.add_argument("--version", action="version", version=f"tensorel {tensorel.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_convert(commands)
     _add_info(commands)

@@ -58,6 +58,7 @@ class Config:
     optimize: False runs the program as written, step by step.
     strict: no annihilation by structural zeros, no reassociation.
     disabled: names of passes that are switched off.
+    verify: check the form of the program before and after each pass.
     disk_cache: kernels are kept in the user's cache folder for later processes.
     effort: "full" optimizes kernels for long runs; "quick" compiles them in a sixth of the time,
         for small data: results are the same up to the rounding of sums.
@@ -70,6 +71,7 @@ class Config:
     strict: bool = False
     engine: object = None
     disabled: frozenset[str] = frozenset()
+    verify: bool = False
     disk_cache: bool = True
     effort: str = "full"
 

@@ -210,7 +210,7 @@ def plan_for(bound: Bound, formats: Sequence[object], config: Config) -> Planned
     if found is None:
         known = [_known(source, stored)
                  for source, stored in zip(bound.slots, bound.stored.values())]
-        plan = make_plan(bound.roots, list(formats), known, config)
+        plan = make_plan(bound.roots, list(formats), known, config, config.verify)
         found = Planned(
             plan, max([_least_bytes(s) for s in plan.steps], default=0.0),
             max([s.bytes_ for s in plan.steps if s.target.format.is_dense], default=0.0))
@@ -348,11 +348,28 @@ def run_blas(step: BlasStep, values: dict[str, Stored]) -> Stored:
     left, right = dense_array(values[step.left]), dense_array(values[step.right])
     la, ra, out = step.left_axes, step.right_axes, step.out_axes
     if len(la) == 2 and len(ra) == 2 and out == (la[0], ra[1]) and la[1] == ra[0]:
-        result = np.matmul(left, right)
+        result = matmul(left, right)
     else:
         result = general_product(left, right, la, ra, out)
     return Stored(step.target.format, step.shape, step.dtype, step.fill.value,
                   {"val": result.reshape(-1)})
+
+
+BLAS_PIECE = 4e9  # multiply-adds between two looks at signals: some tenths of a second
+
+
+def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """NumPy's matmul; long ones run in pieces of their first axis, so that Ctrl-C is heard."""
+    work = float(x.size) * y.shape[-1]
+    if work <= BLAS_PIECE or x.shape[0] < 2:
+        return np.asarray(np.matmul(x, y))
+    batched = x.ndim > 2
+    result = np.empty((*x.shape[:-1], y.shape[-1]), np.result_type(x, y))
+    rows = max(int(x.shape[0] * BLAS_PIECE / work), 1)
+    for at in range(0, x.shape[0], rows):
+        piece = slice(at, at + rows)
+        np.matmul(x[piece], y[piece] if batched else y, out=result[piece])
+    return result
 
 
 def general_product(left: np.ndarray, right: np.ndarray, la: tuple[str, ...], ra: tuple[str, ...],
@@ -371,7 +388,7 @@ def general_product(left: np.ndarray, right: np.ndarray, la: tuple[str, ...], ra
         shape(rows, summed))
     y = right.transpose([ra.index(n) for n in (*batch, *summed, *cols)]).reshape(
         shape(summed, cols))
-    z = np.matmul(x, y).reshape([sizes[n] for n in (*batch, *rows, *cols)])
+    z = matmul(x, y).reshape([sizes[n] for n in (*batch, *rows, *cols)])
     labels = [*batch, *rows, *cols]
     return np.asarray(z.transpose([labels.index(n) for n in out]))
 

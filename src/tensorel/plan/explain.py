@@ -31,13 +31,18 @@ class Explanation:
     input_bytes: int
     actual: list[Actual] = field(default_factory=list)
     code: dict[str, str] = field(default_factory=dict)
-    alternatives: list[str] = field(default_factory=list)
     memory: int = 0
 
     @property
     def rules(self) -> dict[str, int]:
         """Names and counts of the rules that fired."""
         return dict(self.plan.rules)
+
+    @property
+    def alternatives(self) -> list[str]:
+        """For each kernel step the runner-up, and by how much it lost."""
+        return [f"{s.target.name}: {s.runner_up}" for s in self.plan.steps
+                if isinstance(s, KernelStep) and s.runner_up]
 
     @property
     def predicted_bytes(self) -> int:

@@ -14,12 +14,21 @@ class NestSearch(Outputs):
     def best(self) -> Choice:
         supports = self.supports()
         best: Choice | None = None
+        second: Choice | None = None
         for order in orders(list(self.extents), self.operands):
             for converts in self._conversions(order):
                 choice = self._evaluate(order, converts, supports)
-                if choice is not None and (best is None or choice.cost < best.cost):
-                    best = choice
+                if choice is None:
+                    continue
+                if best is None or choice.cost < best.cost:
+                    best, second = choice, best
+                elif second is None or choice.cost < second.cost:
+                    second = choice
         assert best is not None
+        if second is not None:
+            ratio = second.cost / max(best.cost, 1e-9)
+            best.runner_up = f"loops {' > '.join(second.order)} to " \
+                f"{second.output.assembly.value}, estimated {ratio:.2f} times the cost"
         return best
 
     def _conversions(self, order: tuple[str, ...]) -> list[list[Operand]]:

@@ -32,6 +32,7 @@ class Choice:
     cost: float
     converts: list[Operand]
     axes_order: tuple[int, ...]
+    runner_up: str = ""
 
 
 class Outputs(Aggregate):

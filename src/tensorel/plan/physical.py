@@ -39,6 +39,7 @@ class KernelStep(Step):
     nest: Nest | None = None
     operands: tuple[str, ...] = ()
     order: tuple[int, ...] = ()
+    runner_up: str = ""
     direct: Format | None = None  # the format of the kernel's own arrays
     finish: Format | None = None
 

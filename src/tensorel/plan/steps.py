@@ -158,5 +158,6 @@ class StepBuilder:
         step = KernelStep(
             slot, shape, dtype, fill, text, count, size, max(bound, size), choice.cost, nest=nest,
             operands=operands, order=choice.axes_order,
+            runner_up=choice.runner_up,
             direct=direct, finish=None if final == direct else final)
         return self.add_step(step, count)

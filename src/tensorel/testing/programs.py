@@ -172,7 +172,7 @@ def check(program: Program, trace: Trace | None = None) -> str | None:
     seen = trace or run_numpy(program)
     try:
         lazy = build(program, seen)
-        result = lazy.compute(format=program.format, **program.settings)
+        result = lazy.compute(format=program.format, verify=True, **program.settings)
         found = result.to_numpy()
     except Exception as error:
         return f"{type(error).__name__}: {error} ({_place(error)})"
