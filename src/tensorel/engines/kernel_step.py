@@ -18,7 +18,6 @@ from tensorel.kernels.assemble import Lowered, lower_nest
 from tensorel.kernels.loops import Status
 from tensorel.kernels.runtime import CompiledKernel, Control, GrowBuffer, compile, run_ranges
 from tensorel.kernels.spec import Assembly, Nest, Slot
-from tensorel.kernels.support import Analysis
 from tensorel.plan.definitions import replace_exprs
 from tensorel.plan.physical import KernelStep
 from tensorel.records import dataclass
@@ -42,7 +41,6 @@ class Ready:
     nest: Nest
     lowered: Lowered
     kernel: CompiledKernel
-    covers_all: bool
 
 
 def prepare(step: KernelStep, values: dict[str, Stored], config: Config,
@@ -55,9 +53,7 @@ def prepare(step: KernelStep, values: dict[str, Stored], config: Config,
         nest = _bound_nest(step.nest, values)
         lowered = lower_nest(nest, config.strict, counting)
         kernel = compile(lowered.kernel, config.strict, config.disk_cache, config.effort)
-        everywhere = nest.everywhere or Analysis(config.strict).cover(
-            nest.body).support.kind == "true"
-        found = step.cache[key] = Ready(nest, lowered, kernel, everywhere and not nest.counted)
+        found = step.cache[key] = Ready(nest, lowered, kernel)
     return found  # type: ignore[return-value]
 
 
@@ -225,7 +221,7 @@ def _run_dense(job: Job) -> Stored:
     sets = workers if private else 1
     owned: list[dict[str, Array]] = []
     for _ in range(max(min(sets, len(ranges)), 1)):
-        whole = job.ready.covers_all and not accumulates
+        whole = job.ready.lowered.covers_all and not accumulates
         own = {"out": np.empty(size, out.dtype) if whole else np.full(size, start, out.dtype)}
         if nest.counted and accumulates:
             own["seen"] = np.zeros(size, np.int64)

@@ -198,15 +198,18 @@ def stored_levels(stored: Stored) -> tuple[float, ...]:
         sizes = list(level_sizes(stored.format, stored.shape, float(stored.count)))
         for k, level in enumerate(stored.format.levels):
             if type(level) is Compressed and not level.runs and k == level.depth:
-                sizes[k] = float(stored.arrays[f"idx{level.depth}"].size)
+                last = k == len(sizes) - 1  # a view of rows has longer arrays than entries
+                sizes[k] = float(stored.count if last else stored.arrays[f"idx{level.depth}"].size)
             elif type(level) is Listed and not level.runs:
                 sizes[k] = float(stored.count)
         found = stored.facts["levels"] = tuple(sizes)
     return found  # type: ignore[return-value]
 
 
-def plan_for(bound: Bound, formats: Sequence[object], config: Config) -> Planned:
-    found = _plans.get(bound.key)
+def plan_for(bound: Bound, formats: Sequence[object], config: Config,
+             anew: bool = False) -> Planned:
+    """The plan of a program; ``anew``: for exactly these statistics, not of the same class."""
+    found = None if anew else _plans.get(bound.key)
     if found is None:
         known = [_known(source, stored)
                  for source, stored in zip(bound.slots, bound.stored.values())]
@@ -407,7 +410,7 @@ def explain(nodes: Sequence[Tensor], config: Config, level: str = "physical",
         raise TypeError_(f"explain has no level {level!r}", hint=f"levels: {', '.join(LEVELS)}")
     formats = [None] * len(nodes)
     bound = bind(nodes, formats, config)
-    planned = plan_for(bound, formats, config)
+    planned = plan_for(bound, formats, config, anew=True)
     plan, run = planned.plan, Run(planned, bound.stored, config)
     actual: list[Actual] = []
     if analyze:

@@ -28,6 +28,7 @@ class Lowered:
     kernel: Kernel
     bindings: Bindings
     accumulates: bool
+    covers_all: bool  # every cell is delivered: the result needs no initial fill
 
 
 def lower_nest(nest: Nest, strict: bool = False, counting: bool = False) -> Lowered:
@@ -41,7 +42,8 @@ def lower_nest(nest: Nest, strict: bool = False, counting: bool = False) -> Lowe
     assembler = kinds[nest.output.assembly](low)
     assembler.run()
     kernel, bindings = low.kernel("nest", low.blocks[0])
-    return Lowered(kernel, bindings, assembler.accumulates)
+    covers_all = not low.partial and nest.output.guard is None
+    return Lowered(kernel, bindings, assembler.accumulates, covers_all)
 
 
 class DenseAssembler(Assembler):

@@ -92,7 +92,9 @@ class Assembler:
                 low.emit(Assign(seen, plus(seen, 1)))
 
         low.loops_inside = bool(low.inner_reductions())
+        low.in_cell = True
         low.loops(self.tail, self._support, inner, depth=len(self.outer))
+        low.in_cell = False
         low.loops_inside = True
         self._guarded(lambda: self.deliver(acc, seen))
 

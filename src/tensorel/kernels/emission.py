@@ -50,6 +50,10 @@ class Emission:
     scalars: dict[str, tuple[Local, object]] = field(default_factory=dict)
     done_reductions: dict[Reduce, Expr] = field(default_factory=dict)
     open_reductions: set[Reduce] = field(default_factory=set)
+    #: inside a cell, where loops and guards no longer decide which cells are delivered
+    in_cell: bool = False
+    #: some cells may not be delivered: a loop outside cells was led, guarded or empty
+    partial: bool = False
     #: told before each loop: its index, and how many iterations it has at most (None: unknown)
     announce: Callable[[str, Expr | None], None] = field(default=lambda name, count: None)
 

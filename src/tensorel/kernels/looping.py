@@ -32,6 +32,7 @@ class Looper:
     def run(self, body: Callable[[], None]) -> None:
         low = self.low
         if self.support.kind == "false":
+            self._leave_out()
             return  # the body is its background everywhere
         states = {a: a.state() for a in low.accesses.values()}
         bound, done = dict(low.bound), dict(low.done_reductions)
@@ -42,6 +43,8 @@ class Looper:
         self.end: Expr = low.hi if self.outermost else low.extent(self.name)
         cursors = self._open_followers(followers, bool(leaders))
         inner = self._body(body, followers, cursors)
+        if leaders:
+            self._leave_out()
         if not leaders:
             self._dense(inner)
         elif len(leaders) == 1:
@@ -53,6 +56,11 @@ class Looper:
         low.bound, low.done_reductions = bound, done
         for a, state in states.items():
             a.restore(state)
+
+    def _leave_out(self) -> None:
+        """This loop may leave out cells."""
+        if not self.low.in_cell:
+            self.low.partial = True
 
     def _is_candidate(self, a: Access) -> bool:
         """The next level of the read varies with this index alone and is not full."""
@@ -162,6 +170,7 @@ class Looper:
             if guard is None:
                 body()
                 return
+            self._leave_out()
             if isinstance(guard, Const):
                 return  # nothing here differs from the background
             with low.block() as then:

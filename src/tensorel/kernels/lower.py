@@ -100,7 +100,9 @@ class Lowering(Reading):
 
         states = {r: self.accesses[r].state() for r in reads}
         bound, done = dict(self.bound), dict(self.done_reductions)
+        outside, self.in_cell = self.in_cell, True
         self.loops(tuple(a.name for a in e.axes), lambda name: cover.support, inner)
+        self.in_cell = outside
         self.bound, self.done_reductions = bound, done
         for r, state in states.items():
             self.accesses[r].restore(state)
