@@ -1,4 +1,4 @@
-"""Host-side pieces of assembly: joining ranges, combining equal coordinates, repetition."""
+"""Host-side pieces of assembly: combining equal coordinates, repetition."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorel.algebra.ops import DType, Operator
+from tensorel.algebra.ops import Operator
 from tensorel.ir.analysis import apply, repeat
 from tensorel.ir.nodes import Const
 from tensorel.storage.convert import pack
@@ -16,20 +16,6 @@ from tensorel.storage.sorting import repeats, sort_coords
 from tensorel.storage.stored import Stored
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-
-def join(chunks: list[dict[str, Array]], name: str, dtype: DType) -> Array:
-    """One array from the ranges' pieces; each piece is dropped as soon as it is copied."""
-    if len(chunks) == 1:
-        return chunks[0].pop(name)
-    total = sum(c[name].size for c in chunks)
-    result: Array = np.empty(total, dtype)
-    at = 0
-    for c in chunks:
-        piece = c.pop(name)
-        result[at : at + piece.size] = piece
-        at += piece.size
-    return result
 
 
 def combine_list(coords: list[Array], values: Array, shape: tuple[int, ...], fill: object,

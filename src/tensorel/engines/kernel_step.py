@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensorel.config import Config
-from tensorel.engines.combine import combine_list, join, repeat_missing
+from tensorel.engines.combine import combine_list, repeat_missing
 from tensorel.errors import EngineError, MemoryLimitError
 from tensorel.ir.nodes import Const, Expr, Read, Source, postorder
 from tensorel.kernels.assemble import Lowered, lower_nest
@@ -32,6 +32,7 @@ SMALL_COST = 1e6  # below this one thread is enough: about a millisecond
 CALLER_COST = 5e7  # below this one thread's work is done by the caller: Ctrl-C waits for it
 RANGE_COST = 2e7  # a range should not take much longer than this: Ctrl-C waits for one
 RANGES_PER_WORKER = 8
+APPEND_COST = 10.0  # per entry; cheaper kernels do not gain from a second thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +286,8 @@ def _run_levels(job: Job) -> Stored:
     nest, out = job.nest, job.out
     parallel = job.outer is not None and job.outer not in nest.reduced
     workers = job.workers() if parallel else 1
+    if not nest.reduced and job.step.cost < APPEND_COST * job.step.count:
+        workers = 1  # mostly memory traffic: joining the ranges would double it
     ranges = job.ranges(workers) if parallel else job.ranges(1, most=1)
     rows = math.prod(job.extents[n] for n in out.axes[: out.dense])
     counts = np.zeros(rows, np.int64)
@@ -296,7 +299,6 @@ def _appended(job: Job, ranges: list[tuple[int, int]], workers: int,
               own: Callable[[], dict[str, Array]]) -> dict[str, Array]:
     """Run a kernel with growable outputs; the pieces of all ranges, joined in order."""
     kernel, scalars = job.ready.kernel, job.scalars()
-    declared = job.ready.lowered.kernel.buffers
     if workers == 1:
         buffers = job.buffers(1)
         call = kernel.bind(job.arrays(own()), list(buffers.values()), scalars)
@@ -319,7 +321,31 @@ def _appended(job: Job, ranges: list[tuple[int, int]], workers: int,
         return run
 
     job.go([task(k, lo, hi) for k, (lo, hi) in enumerate(ranges)], workers)
-    return {b.name: join(chunks, b.name, b.dtype) for b in declared}
+    return _joined(job, chunks, workers)
+
+
+def _joined(job: Job, chunks: list[dict[str, Array]], workers: int) -> dict[str, Array]:
+    """The pieces of all ranges one after another, copied by all workers."""
+    declared = job.ready.lowered.kernel.buffers
+    whole: dict[str, Array] = {}
+    tasks: list[Callable[[int], int]] = []
+    for b in declared:
+        sizes = [c[b.name].size for c in chunks]
+        whole[b.name] = np.empty(sum(sizes), b.dtype)
+        at = 0
+        for c, size in zip(chunks, sizes):
+            tasks.append(_copy(c, b.name, whole[b.name][at : at + size]))
+            at += size
+    job.go(tasks, workers)
+    return whole
+
+
+def _copy(piece: dict[str, Array], name: str, into: Array) -> Callable[[int], int]:
+    def run(worker: int) -> int:
+        into[:] = piece.pop(name)  # dropped as soon as it is copied
+        return Status.DONE
+
+    return run
 
 
 def _workspace(job: Job) -> dict[str, Array]:
