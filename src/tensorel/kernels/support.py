@@ -15,10 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 
-import numpy as np
-
 from tensorel.algebra import ops
-from tensorel.ir.analysis import is_whole
+from tensorel.ir.analysis import apply, is_whole, repeat
 from tensorel.ir.nodes import Call, Const, Expr, Index, Local, Read, Reduce, Source, const
 from tensorel.records import dataclass
 
@@ -106,46 +104,15 @@ def evaluate_constant(op: ops.Operator, args: tuple[Const, ...]) -> Const | None
     """op on literals as NumPy computes it, or None where it cannot (users' operators)."""
     if op.expand is not None:
         return None
-    into, out = op.resolve(*(a.dtype for a in args))
-    with np.errstate(all="ignore"):
-        try:
-            values = [np.asarray(a.value).astype(d) for a, d in zip(args, into)]
-            return const(np.asarray(op.meaning(*values)).astype(out), out)
-        except (ValueError, TypeError, ZeroDivisionError):
-            return None
+    try:
+        return const(apply(op, *(a.value for a in args)))
+    except (ValueError, TypeError, ZeroDivisionError):
+        return None
 
 
-def repeat_constant(op: ops.Operator, c: Const, n: int) -> Const | None:
+def repeat_constant(op: ops.Operator, c: Const, n: int) -> Const:
     """c combined with itself n times."""
-    if n == 0:
-        assert op.identity is not None
-        return const(op.identity(c.dtype), c.dtype)
-    if op.idempotent or n == 1:
-        return c
-    if op.repeat is not None:
-        times = ops.operator(op.repeat)
-        with np.errstate(all="ignore"):
-            if times is ops.multiply:
-                count = np.asarray(n).astype(c.dtype)
-                return const(np.asarray(c.value) * count, c.dtype)
-            if c.dtype.kind == "b":
-                return c
-            if c.dtype.kind in "iu":
-                bits = 8 * c.dtype.itemsize
-                return const(np.array(pow(int(c.value), n, 2**bits) % 2**bits, dtype=np.uint64)
-                             .astype(c.dtype), c.dtype)
-            return const(np.asarray(c.value) ** np.asarray(n, dtype=np.float64), c.dtype)
-    result, power, k = None, c, n
-    while k:
-        if k & 1:
-            result = power if result is None else evaluate_constant(op, (result, power))
-        k >>= 1
-        if k:
-            nxt = evaluate_constant(op, (power, power))
-            if nxt is None or (k and result is None and nxt is None):
-                return None
-            power = nxt
-    return result
+    return const(repeat(op, c.value, n), c.dtype)
 
 
 class Analysis:

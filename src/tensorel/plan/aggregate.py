@@ -9,7 +9,7 @@ from tensorel.algebra import ops
 from tensorel.ir.nodes import Axis, Const, Expr, Read, const, postorder
 from tensorel.kernels.lower import absent
 from tensorel.kernels.support import Analysis, Formula, repeat_constant
-from tensorel.plan.estimate import filled
+from tensorel.plan.estimate import filled, formula_density
 from tensorel.plan.loops import Simulation, operand
 from tensorel.storage.format import Format
 
@@ -97,21 +97,14 @@ class Aggregate:
         size = math.prod(float(self.extents[n]) for n in self.names)
         if not self.reduced:
             return min(sim.cells, size)
-        density = self._density(self.support)
+        density = formula_density(self.support, self._density)
         points = math.prod(float(self.extents[n]) for n in self.reduced)
         return min(size * filled(density, points), size, max(sim.cells, 1.0))
 
-    def _density(self, f: Formula) -> float:
-        if f.kind == "has":
-            assert f.read is not None
-            known = self.chooser.known_of(f.read.tensor)  # type: ignore[arg-type]
-            size = math.prod(float(n) for n in known.source.shape)
-            return min(known.count / size, 1.0) if size else 0.0
-        if f.kind == "and":
-            return math.prod(self._density(p) for p in f.parts)
-        if f.kind == "or":
-            return 1.0 - math.prod(1.0 - self._density(p) for p in f.parts)
-        return 1.0 if f.kind == "true" else 0.0
+    def _density(self, read: Read) -> float:
+        known = self.chooser.known_of(read.tensor)  # type: ignore[arg-type]
+        size = math.prod(float(n) for n in known.source.shape)
+        return min(known.count / size, 1.0) if size else 0.0
 
     def _points_bound(self, f: Formula) -> float:
         """At most so many output cells have a point of the support."""

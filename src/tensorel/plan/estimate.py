@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tensorel.ir.nodes import Expr, Read, Reduce, Source, postorder
 from tensorel.kernels.support import Analysis, Formula
@@ -33,14 +33,12 @@ class Estimator:
 
     def density(self, f: Formula) -> float:
         """The share of index tuples inside the support."""
-        if f.kind == "has":
-            assert f.read is not None and isinstance(f.read.tensor, Source)
-            return self.of(f.read.tensor).density
-        if f.kind == "and":
-            return math.prod(self.density(p) for p in f.parts)
-        if f.kind == "or":
-            return 1.0 - math.prod(1.0 - self.density(p) for p in f.parts)
-        return 1.0 if f.kind == "true" else 0.0
+
+        def of_read(read: Read) -> float:
+            assert isinstance(read.tensor, Source)
+            return self.of(read.tensor).density
+
+        return formula_density(f, of_read)
 
     def is_dense(self, e: Expr) -> bool:
         """Every read below is of a dense tensor."""
@@ -48,6 +46,19 @@ class Estimator:
             self.of(r.tensor).dense
             for r in postorder(e) if isinstance(r, Read) and isinstance(r.tensor, Source)
         )
+
+
+def formula_density(f: Formula, of_read: Callable[[Read], float]) -> float:
+    """The share of index tuples in a formula, its reads being independent."""
+    if f.kind == "has":
+        assert f.read is not None
+        return of_read(f.read)
+    shares = [formula_density(p, of_read) for p in f.parts]
+    if f.kind == "and":
+        return math.prod(shares)
+    if f.kind == "or":
+        return 1.0 - math.prod(1.0 - s for s in shares)
+    return 1.0 if f.kind == "true" else 0.0
 
 
 def filled(density: float, count: float) -> float:
