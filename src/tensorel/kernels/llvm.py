@@ -50,7 +50,7 @@ _INTERLEAVE = ", !llvm.loop !1"
 
 #: Buffers of at least so many bytes are mapped pages of their own (on Linux): they grow without
 #: copying, and go back to the system as soon as they are dropped.
-MAPPED = 1 << 20 if sys.platform == "linux" else 1 << 62
+MAPPED = 1 << 25 if sys.platform == "linux" else 1 << 62
 
 _GROW_TEXT = """
 define internal {ptr, i64} @tr.grow(ptr %data, i64 %capacity, i64 %need, i64 %item, ptr %control) \
