@@ -9,6 +9,8 @@ from tensorel.plan.definitions import Definition
 from tensorel.records import dataclass, field
 from tensorel.storage.format import Format
 
+MARGIN, FIXED = 1.06, 2.0**16
+
 
 @dataclass(eq=False)
 class Step:
@@ -127,7 +129,8 @@ class Plan:
                 self.frees.setdefault(k, []).append(name)
 
     def peak_bound(self, input_bytes: int) -> float:
-        """Bytes at the worst moment: inputs, live intermediates, the step at work."""
+        """Bytes at the worst moment: inputs, live intermediates, the step at work; with a margin
+        for what is small beside them (counts of rows, the pieces of ranges, Python's own)."""
         live: dict[str, float] = {}
         peak = 0.0
         for k, s in enumerate(self.steps):
@@ -135,4 +138,4 @@ class Plan:
             live[s.target.name] = s.bound
             for name in self.frees.get(k, ()):
                 live.pop(name, None)
-        return input_bytes + peak
+        return input_bytes + MARGIN * peak + FIXED
