@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+import tensorel as tr
 from tensorel import reference
 from tensorel.storage import convert, registry
 from tensorel.testing import (
@@ -128,3 +129,10 @@ def test_leaves_cover_empty_and_full_tensors() -> None:
     stored = [np.count_nonzero(leaf.array != np.asarray(leaf.fill)) for leaf in drawn]
     assert any(n == 0 for n in stored)
     assert any(n == leaf.array.size > 1 for n, leaf in zip(stored, drawn))
+
+
+def test_square_of_a_sum_over_an_unused_index() -> None:
+    """Fuzz program 777:1710: two sums over the same unused index must not become one."""
+    b = np.array([0, 0, 4], dtype="uint16")
+    t = tr.broadcast_to(tr.asarray(b), (3, 3)).sum(axis=0)
+    assert int(tr.einsum("i,i,i->", tr.asarray(b), t, t).item()) == 4 * 12 * 12

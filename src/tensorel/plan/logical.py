@@ -223,7 +223,8 @@ def _flatten(e: Expr) -> tuple[Expr, dict[str, int]]:
 
     def merge(x: Reduce) -> Expr:
         body = x.body
-        if isinstance(body, Reduce) and body.op is x.op:
+        if isinstance(body, Reduce) and body.op is x.op and not (
+                {a.name for a in x.axes} & {a.name for a in body.axes}):  # else one hides the other
             fire("merge-reductions: sum(i, sum(j, e)) -> sum(i, j, e)")
             return Reduce(x.op, x.axes + body.axes, body.body)
         return x
