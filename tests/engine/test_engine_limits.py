@@ -196,3 +196,8 @@ def test_measured_peak_is_predicted(name: str) -> None:
         f"inputs {held:,}, result {made:,}"
     # a bound that says nothing would pass as well
     assert predicted < 12 * (held + made), f"predicted {predicted:,} of {held + made:,}"
+
+
+def test_options_of_a_stored_tensor_are_checked() -> None:
+    with pytest.raises(tr.errors.TypeError_):
+        tr.asarray(np.eye(3)).compute(memory=float("inf"))

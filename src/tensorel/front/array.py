@@ -91,13 +91,13 @@ class Tensor(Operators, Reductions, Shaping, Indexing, Sorting, Dispatch):
     def compute(self, engine: object = None, format: FormatLike | None = None,
                 **options: object) -> Tensor:
         """The stored result; options as in ``tr.options``."""
-        if isinstance(self.node, ir.Source) and self._stored is not None:
-            return self if format is None else self.to_format(format)
         config = settings.current()
         if engine is not None:
             options["engine"] = engine
         if options:
             config = settings.with_overrides(config, **options)
+        if isinstance(self.node, ir.Source) and self._stored is not None and format is None:
+            return self
         return from_stored(run([self], config, [format])[0])
 
     def explain(self, level: str = "physical", analyze: bool = False, engine: object = None,
