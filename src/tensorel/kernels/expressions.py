@@ -27,9 +27,10 @@ class Expressions:
 
     def __init__(
         self, asm: Assembler, pointers: Mapping[Source, str], locals_: Mapping[Local, Value],
-        strict: bool,
+        strict: bool, of_arrays: str = "",
     ) -> None:
         self.asm = asm
+        self.of_arrays = of_arrays  # metadata on what is read from arrays
         self.pointers = pointers
         self.locals = locals_
         self.plain = "" if strict else "contract "
@@ -70,29 +71,31 @@ class Expressions:
                 self.positions.add(node)
                 stack.extend(node.args)
 
-    def load(self, address: str, dtype: DType) -> Value:
+    def load(self, address: str, dtype: DType, about: str = "") -> Value:
+        """``about``: what LLVM may know of the place, as metadata."""
         asm, code = self.asm, code_of(dtype)
         kind = TYPES[code]
         if code == "b1":
-            return asm.op(f"icmp ne i8 {asm.op(f'load i8, ptr {address}')}, 0")
-        first = asm.op(f"load {kind}, ptr {address}")
+            return asm.op(f"icmp ne i8 {asm.op(f'load i8, ptr {address}{about}')}, 0")
+        first = asm.op(f"load {kind}, ptr {address}{about}")
         if code not in PARTS:
             return first
         other = asm.op(f"getelementptr inbounds {kind}, ptr {address}, i64 1")
-        return first, asm.op(f"load {kind}, ptr {other}")
+        return first, asm.op(f"load {kind}, ptr {other}{about}")
 
-    def store(self, address: str, dtype: DType, value: Value) -> None:
+    def store(self, address: str, dtype: DType, value: Value, about: str = "") -> None:
+        """``about``: what LLVM may know of the place, as metadata."""
         asm, code = self.asm, code_of(dtype)
         kind = TYPES[code]
         if isinstance(value, tuple):
-            asm.do(f"store {kind} {value[0]}, ptr {address}")
+            asm.do(f"store {kind} {value[0]}, ptr {address}{about}")
             other = asm.op(f"getelementptr inbounds {kind}, ptr {address}, i64 1")
-            asm.do(f"store {kind} {value[1]}, ptr {other}")
+            asm.do(f"store {kind} {value[1]}, ptr {other}{about}")
         elif code == "b1":
             byte = asm.op(f"zext i1 {value} to i8")
-            asm.do(f"store i8 {byte}, ptr {address}")
+            asm.do(f"store i8 {byte}, ptr {address}{about}")
         else:
-            asm.do(f"store {kind} {value}, ptr {address}")
+            asm.do(f"store {kind} {value}, ptr {address}{about}")
 
     def read_local(self, local: Local) -> Value:
         if local not in self.locals:
@@ -200,7 +203,7 @@ class Expressions:
             case Local():
                 return self.read_local(node)
             case Read(tensor=Source() as array, indices=(position,)):
-                return self.load(self.address(array, position), array.dtype)
+                return self.load(self.address(array, position), array.dtype, self.of_arrays)
             case Call() if node.op.expand is not None:
                 return self._expand(node)
             case Call() if self._is_lazy(node):

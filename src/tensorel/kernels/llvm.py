@@ -46,7 +46,7 @@ from tensorel.kernels.loops import (
 STRIP = 1 << 14
 
 _RARE = ", !prof !0"
-_INTERLEAVE = ", !llvm.loop !1"
+_PLAIN = ", !llvm.loop !1"
 
 #: Buffers of at least so many bytes are mapped pages of their own (on Linux): they grow without
 #: copying, and go back to the system as soon as they are dropped.
@@ -124,9 +124,24 @@ attributes #0 = { nounwind mustprogress }
 attributes #1 = { nounwind willreturn memory(none) }
 !0 = !{!"branch_weights", i32 1, i32 100000}
 !1 = distinct !{!1, !2, !3}
-!2 = !{!"llvm.loop.vectorize.width", i32 1}
-!3 = !{!"llvm.loop.interleave.count", i32 2}
+!2 = !{!"llvm.loop.vectorize.enable", i1 false}
+!3 = !{!"llvm.loop.unroll.disable"}
 """
+
+
+def _scopes(buffers: int) -> list[str]:
+    """Metadata by which LLVM knows that no two buffers overlap, nor a buffer and an array: copies
+    of rows become block copies. !99 names the scopes of all buffers, !100 + 2k that of buffer k,
+    !101 + 2k those of all others."""
+    if not buffers:
+        return []
+    lines = ["!10 = distinct !{!10}"]
+    lines += [f"!{11 + k} = distinct !{{!{11 + k}, !10}}" for k in range(buffers)]
+    lines.append(f"!99 = !{{{', '.join(f'!{11 + k}' for k in range(buffers))}}}")
+    for k in range(buffers):
+        others = ", ".join(f"!{11 + n}" for n in range(buffers) if n != k)
+        lines += [f"!{100 + 2 * k} = !{{!{11 + k}}}", f"!{101 + 2 * k} = !{{{others}}}"]
+    return lines
 
 
 def emit(kernel: Kernel, strict: bool = False) -> str:
@@ -142,7 +157,8 @@ class _Emitter:
         self.locals: dict[Local, Value] = {}
         pointers = {array: f"%a{k}" for k, array in enumerate(kernel.arrays)}
         self.buffers = {b: k for k, b in enumerate(kernel.buffers)}
-        self.ex = Expressions(self.asm, pointers, self.locals, strict)
+        apart = ", !noalias !99" if kernel.buffers else ""
+        self.ex = Expressions(self.asm, pointers, self.locals, strict, apart)
         self.loops: list[tuple[str, str]] = []  # labels to go to on continue, on break
 
     # -- module --------------------------------------------------------------------------------
@@ -173,6 +189,7 @@ class _Emitter:
             *asm.declarations.values(), *asm.helpers.values(),
             f"define internal i32 @body({', '.join(params)}) noinline #0 {{", "entry:",
             *self.entry, "  br label %start", *asm.lines, "}", self._wrapper(), _FOOTER,
+            *_scopes(len(kernel.buffers)),
         ]
         return "\n".join(parts)
 
@@ -370,7 +387,7 @@ class _Emitter:
         asm.label(step)
         old = asm.op(f"load i64, ptr {counter}")
         asm.do(f"store i64 {asm.op(f'add nsw i64 {old}, 1')}, ptr {counter}")
-        asm.do(f"br label %{head}{_INTERLEAVE if is_indirect(stmt.body) else ''}")
+        asm.do(f"br label %{head}{_PLAIN if is_indirect(stmt.body) else ''}")
         asm.label(end)
 
     def while_(self, stmt: While) -> None:
@@ -400,7 +417,9 @@ class _Emitter:
             self._make_room(stmt.buffer, k, "1")
         length = asm.op(f"load i64, ptr %b{k}.length")
         data = asm.op(f"load ptr, ptr %b{k}.data")
-        self.ex.store(self.ex.element(data, stmt.buffer.dtype, length), stmt.buffer.dtype, value)
+        alone = f", !alias.scope !{100 + 2 * k}, !noalias !{101 + 2 * k}"
+        self.ex.store(self.ex.element(data, stmt.buffer.dtype, length), stmt.buffer.dtype, value,
+                      alone)
         asm.do(f"store i64 {asm.op(f'add nuw nsw i64 {length}, 1')}, ptr %b{k}.length")
 
     def _make_room(self, buffer: Buffer, k: int, count: str) -> None:
