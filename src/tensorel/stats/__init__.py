@@ -1,0 +1,1 @@
+"""Statistics of stored tensors, and sizes of joins, unions and reductions that follow."""

@@ -1,0 +1,342 @@
+"""Statistics from stored tensors, kept with them.
+
+``known`` reads off the levels what costs nothing; ``collect`` makes one pass over indices and
+values, about the time of three products with a vector; ``collect_pairs``, ``collect_symmetry``
+and ``collect_tiles`` make one more pass each for what is asked for by name. Nothing is allocated by
+the extent of an axis that is much longer than the list of entries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorel.stats.entries import CHUNK, IntArray, Levels, coordinate_chunks, pattern
+from tensorel.stats.facts import (
+    Axes,
+    Degrees,
+    TensorStats,
+    Tiles,
+    degrees_from,
+    dense_degrees,
+    others,
+)
+from tensorel.stats.values import value_facts
+from tensorel.stats.vectors import Vector, keyed
+from tensorel.storage.convert import canonical, count_nonfill, entries
+from tensorel.storage.levels import Dense
+from tensorel.storage.scalars import is_nan
+from tensorel.storage.stack import Stack
+from tensorel.storage.stored import Stored
+
+#: Longer count vectors are used for their norms and not kept.
+VECTOR_LIMIT = 1 << 20
+PAIR_LIMIT = 1 << 22
+_ROOM = 1 << 16
+_TILES = 64
+
+Found = dict[tuple[Axes, Axes], Degrees]
+
+
+def known(stored: Stored) -> TensorStats:
+    """What needs no pass: sizes, flags of the format, degrees that are segment lengths."""
+    found = _cached(stored)
+    if found is None:
+        found = _keep(stored, _known(stored))
+    return found
+
+
+def collect(stored: Stored) -> TensorStats:
+    """All statistics of one pass; the second call costs nothing.
+
+    >>> from tensorel.storage.convert import from_coo
+    >>> stats = collect(from_coo([[0, 0, 2], [1, 2, 2]], [1.0, 1.0, 1.0], (3, 4), format="csr"))
+    >>> stats.degrees_of(0)
+    Degrees(distinct=2, largest=2.0, l1=3.0, l2=2.23606797749979, exact=True)
+    >>> stats.bandwidth, stats.all_ones
+    ((0, 2), True)
+    """
+    found = known(stored)
+    if found.values is not None:
+        return found
+    if not found.full and found.rank:
+        found = _visited(stored, found)
+    values = value_facts(stored)
+    inside = values.least is None or stored.dtype.kind == "c" or (
+        is_nan(stored.fill) and values.has_nan) or (
+        values.least <= stored.fill.item() <= values.greatest)  # type: ignore[operator]
+    nnz = count_nonfill(stored) if inside or _hides_fills(stored) else found.count
+    return _keep(stored, replace(found, values=values, nnz=nnz))
+
+
+def _hides_fills(stored: Stored) -> bool:
+    return not isinstance(stored.format, Stack)
+
+
+def _cached(stored: Stored) -> TensorStats | None:
+    return stored.facts.get("stats")  # type: ignore[return-value]
+
+
+def _keep(stored: Stored, stats: TensorStats) -> TensorStats:
+    stored.facts["stats"] = stats
+    return stats
+
+
+def _known(stored: Stored) -> TensorStats:
+    shape, fmt = stored.shape, stored.format
+    rank, count = len(shape), stored.count
+    nothing: tuple[Vector | None, ...] = (None,) * rank
+    if fmt.is_dense or not rank:
+        found: Found = {}
+        if rank:
+            found = {((a,), others(rank, (a,))): dense_degrees(n, prod(_without(shape, a)))
+                     for a, n in enumerate(shape)}
+        distinct = {(a,): float(n) for a, n in enumerate(shape)}
+        return TensorStats(
+            shape, prod(shape), full=True, vectors=nothing, degrees=found if count else None,
+            distinct=distinct, sorted=True, unique=True)
+    if not isinstance(fmt, Stack):
+        return TensorStats(shape, count, vectors=nothing, sorted=True, unique=True)
+    levels = Levels(stored)
+    found, first = {}, levels.nodes(0)
+    vectors = list(nothing)
+    if first.bounds is not None and not first.repeated:
+        vector = _vector_of(first.keys, first.leaves, first.extent)
+        found[_alone(rank, first.axis)] = degrees_from(vector)
+        vectors[first.axis] = _kept(vector)
+    if rank > 2:
+        _prefixes(levels, found)
+    return TensorStats(
+        shape, count, vectors=tuple(vectors), degrees=found, distinct=_distinct(found),
+        sorted=True, unique=True)
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return shape[:axis] + shape[axis + 1 :]
+
+
+def _alone(rank: int, axis: int) -> tuple[Axes, Axes]:
+    return (axis,), others(rank, (axis,))
+
+
+def _kept(vector: Vector) -> Vector | None:
+    return vector if vector.counts.size <= VECTOR_LIMIT else None
+
+
+def _distinct(found: Found) -> dict[Axes, float]:
+    distinct: dict[Axes, float] = {}
+    for (given, counted), d in found.items():
+        distinct[given] = d.distinct
+        if d.exact:
+            distinct[tuple(sorted(given + counted))] = d.l1
+    return distinct
+
+
+def degrees_of_counts(counts: npt.NDArray[np.generic]) -> Degrees:
+    """Of the partners of each value; zeros are values that do not occur."""
+    return degrees_from(Vector(counts, counts.size))
+
+
+def _prefixes(levels: Levels, found: Found) -> None:
+    """Degrees given the first axes of the storage order, from segment lengths."""
+    order, rank = levels.format.order, len(levels.ranges)
+    for depth in range(1, rank - 1):
+        nodes = levels.nodes(depth)
+        if nodes.repeated:
+            return
+        given = tuple(sorted(order[: depth + 1]))
+        leaves = nodes.leaves
+        if leaves is not None and depth < 3:
+            found[given, others(rank, given)] = degrees_of_counts(leaves)
+        if depth == 1 and not isinstance(levels.format.levels[1], Dense):
+            lengths = levels.children(0)
+            if lengths is not None:
+                found[order[:1], order[1:2]] = degrees_of_counts(lengths)
+
+
+def _vector_of(keys: IntArray | None, leaves: IntArray | None, extent: int) -> Vector:
+    """Entries per coordinate, from the keys of nodes and the number of leaves of each."""
+    if keys is None:
+        assert leaves is not None
+        return Vector(leaves if leaves.size == extent else leaves.reshape(-1, extent).sum(0),
+                      extent)
+    if extent > max(2 * keys.size, _ROOM):
+        return keyed(keys, leaves, extent)
+    counts = np.zeros(extent, dtype=np.int64)
+    step = max(4 * CHUNK, 4 * extent)
+    for lo in range(0, keys.size, step):
+        weights = None if leaves is None else leaves[lo : lo + step]
+        part = np.bincount(keys[lo : lo + step], weights, extent)
+        counts += part.astype(np.int64, copy=False)
+    return Vector(counts, extent)
+
+
+def _visited(stored: Stored, stats: TensorStats) -> TensorStats:
+    """Degrees of each axis, spans, bandwidth and tiles."""
+    rank, fmt = stats.rank, stored.format
+    vectors: dict[int, Vector] = {a: v for a, v in enumerate(stats.vectors) if v is not None}
+    coords: tuple[IntArray, ...] | None = None
+    if isinstance(fmt, Stack):
+        levels = Levels(stored)
+        for depth, axis in enumerate(fmt.order):
+            if axis not in vectors:
+                vectors[axis] = _axis_vector(levels, depth)
+    else:
+        coords = pattern(stored)
+        if coords is None:
+            return stats
+        stats = replace(stats, count=int(coords[0].size))
+        vectors = {a: _vector_of(c, None, n) for a, (c, n) in enumerate(zip(coords, stats.shape))}
+    found = dict(stats.degrees or {})
+    for axis, vector in vectors.items():
+        found[_alone(rank, axis)] = degrees_from(vector)
+    spans = tuple([_span(vectors[a]) for a in range(rank)])
+    made = replace(
+        stats, degrees=found, distinct=_distinct(found), spans=spans,
+        vectors=tuple([_kept(vectors[a]) for a in range(rank)]))
+    if rank == 2:
+        band = _bandwidth(stored, coords)
+        symmetric = None if _may_be_symmetric(made, band) or coords is not None else False
+        made = replace(made, bandwidth=band, symmetric=symmetric)
+    return made if rank > 2 else replace(made, tiles=_tiles(stored, coords))
+
+
+def _axis_vector(levels: Levels, depth: int) -> Vector:
+    nodes = levels.nodes(depth)
+    leaves = nodes.leaves
+    if nodes.keys is None and leaves is None:  # a dense last level: all coordinates alike
+        parents = (nodes.stop - nodes.start) // nodes.extent if nodes.extent else 0
+        return Vector(np.full(nodes.extent, parents), nodes.extent)
+    return _vector_of(nodes.keys, leaves, nodes.extent)
+
+
+def _span(vector: Vector) -> tuple[int, int] | None:
+    keys = np.flatnonzero(vector.counts) if vector.keys is None else vector.keys
+    return (int(keys[0]), int(keys[-1])) if keys.size else None
+
+
+def _may_be_symmetric(stats: TensorStats, band: tuple[int, int] | None) -> bool:
+    """Necessary: equal degrees of rows and columns, equal bandwidths."""
+    rows, columns = stats.vectors
+    if stats.shape[0] != stats.shape[1] or (band is not None and band[0] != band[1]):
+        return False
+    if rows is None or columns is None or (rows.keys is None) != (columns.keys is None):
+        return True
+    return np.array_equal(rows.counts, columns.counts)
+
+
+def _bandwidth(stored: Stored, coords: tuple[IntArray, ...] | None) -> tuple[int, int] | None:
+    """(max(i - j), max(j - i)) over the entries; None if there are none."""
+    order = stored.format.order
+    if coords is None:
+        levels = Levels(stored)
+        first = levels.nodes(0)
+        inner = levels.nodes(1)
+        if first.bounds is None or first.repeated or inner.keys is None:
+            found = [_offsets(c) for c in levels.chunks()]
+            offsets = np.asarray(found).reshape(-1, 2)
+        else:  # ascending segments: their ends suffice
+            held = np.flatnonzero(first.leaves)
+            row = held if first.keys is None else first.keys[held].astype(np.int64)
+            bounds = first.bounds.astype(np.int64) - inner.start
+            low, high = inner.keys[bounds[held]] - row, inner.keys[bounds[held + 1] - 1] - row
+            if not held.size:
+                return None
+            least, most = int(low.min()), int(high.max())
+            return (-least, most) if order == (0, 1) else (most, -least)
+    else:
+        offsets = np.asarray([_offsets(coords)] if coords[0].size else []).reshape(-1, 2)
+    if not offsets.size:
+        return None
+    return -int(offsets[:, 0].min()), int(offsets[:, 1].max())
+
+
+def _offsets(coords: tuple[IntArray, ...]) -> tuple[int, int]:
+    apart = coords[1].astype(np.int64) - coords[0]
+    return int(apart.min()), int(apart.max())
+
+
+def tile_size(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Powers of two: at most 64 tiles per axis and 65536 in all."""
+    each = min(_TILES, int(65536 ** (1 / max(len(shape), 1)) + 1e-9))
+    return tuple([1 << max(-(-n // each) - 1, 0).bit_length() for n in shape])
+
+
+def _tiles(stored: Stored, coords: tuple[IntArray, ...] | None) -> Tiles:
+    size = tile_size(stored.shape)
+    grid = tuple([-(-n // s) for n, s in zip(stored.shape, size)])
+    shifts = [s.bit_length() - 1 for s in size]
+    counts = np.zeros(grid, dtype=np.int64)
+    if isinstance(stored.format, Stack) and len(grid) == 2:
+        levels, (outer, inner) = Levels(stored), stored.format.order
+        last = levels.nodes(1)
+        if last.keys is not None:
+            rows = counts if outer == 0 else counts.T
+            for row, (lo, hi) in zip(rows, levels.first_axis_ranges(size[outer])):
+                for at in range(lo, hi, CHUNK // 2):
+                    keys = last.keys[at - last.start : min(at + CHUNK // 2, hi) - last.start]
+                    row += np.bincount(keys >> shifts[inner], minlength=grid[inner])
+            return Tiles(size, counts)
+    flat = counts.reshape(-1)
+    pieces = coordinate_chunks(stored) if coords is None else iter([coords])
+    for piece in pieces:
+        key = np.zeros(piece[0].size, dtype=np.int64)
+        for c, g, s in zip(piece, grid, shifts):
+            key *= g
+            key += c >> s
+        flat += np.bincount(key, minlength=flat.size)
+    return Tiles(size, counts)
+
+
+def collect_tiles(stored: Stored) -> TensorStats:
+    """With the counts per tile, which ``collect`` leaves out above rank 2."""
+    found = collect(stored)
+    if found.tiles is not None or found.full or not found.rank:
+        return found
+    return _keep(stored, replace(found, tiles=_tiles(stored, None)))
+
+
+def collect_pairs(stored: Stored) -> TensorStats:
+    """With degrees for each pair of axes (rank 3 and 4) whose grid is not much larger than the
+    list of entries."""
+    found = collect(stored)
+    if found.full or not 2 < found.rank < 5 or found.degrees is None:
+        return found
+    shape, degrees = found.shape, dict(found.degrees)
+    room = min(max(2 * found.count, _ROOM), PAIR_LIMIT)
+    pairs = [p for p in combinations(range(found.rank), 2) if shape[p[0]] * shape[p[1]] <= room]
+    pairs = [p for p in pairs if (p[:1], p[1:]) not in degrees or (p[1:], p[:1]) not in degrees]
+    if not pairs:
+        return found
+    grids = {p: np.zeros(shape[p[0]] * shape[p[1]], dtype=np.int64) for p in pairs}
+    for piece in coordinate_chunks(stored, max(CHUNK, 2 * max(g.size for g in grids.values()))):
+        for (a, b), grid in grids.items():
+            key = piece[a].astype(np.int64) * shape[b]
+            key += piece[b]
+            grid += np.bincount(key, minlength=grid.size)
+    for (a, b), grid in grids.items():
+        degrees[(a, b), others(found.rank, (a, b))] = degrees_of_counts(grid)
+        held = grid.reshape(shape[a], shape[b]) != 0
+        degrees[(a,), (b,)] = degrees_of_counts(np.count_nonzero(held, axis=1))
+        degrees[(b,), (a,)] = degrees_of_counts(np.count_nonzero(held, axis=0))
+    return _keep(stored, replace(found, degrees=degrees, distinct=_distinct(degrees)))
+
+
+def collect_symmetry(stored: Stored) -> TensorStats:
+    """With ``symmetric``: the tensor equals its transpose, pattern and values (nan equals nan)."""
+    found = collect(stored)
+    if found.symmetric is not None or found.rank != 2:
+        return found
+    if found.shape[0] != found.shape[1]:
+        return _keep(stored, replace(found, symmetric=False))
+    here = canonical(entries(stored), (0, 1))
+    turned = canonical(entries(stored), (1, 0))
+    values, mirrored = here.values, turned.values
+    same = all(np.array_equal(here.coords[a], turned.coords[1 - a]) for a in (0, 1))
+    same = same and bool(((values == mirrored) | (
+        (values != values) & (mirrored != mirrored))).all())
+    return _keep(stored, replace(found, symmetric=same))

@@ -1,0 +1,249 @@
+"""Count vectors: for each coordinate of an axis, how many entries have it.
+
+A relation over named indices keeps per index a *polynomial* of count vectors: a sum of terms
+``scale * v1[x] * v2[x] * ...``. Joins multiply polynomials, unions add them, so the number of
+points of A[i,k] * B[k,j], ``sum(k) dA[k] * dB[k]``, is exact. Sums over the axis are memoized
+with the first vector: planning asks for the same few again and again.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from math import sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.unsignedinteger]
+#: Profiles have at most this many bins.
+BINS = 24
+_CHUNK = 1 << 13  # below the size from which BLAS uses threads for a dot product
+_SMALL = 1 << 16
+_MEMO = 256
+_serial = count()  # identity of vectors in memo keys; never shown
+
+
+class Vector:
+    """Counts of one axis: ``counts[x]`` for each x, or for the ascending ``keys`` alone.
+
+    Immutable. Counts are kept in the narrowest dtype."""
+
+    __slots__ = ("_memo", "counts", "extent", "keys", "serial")
+
+    def __init__(self, counts: npt.NDArray[np.generic], extent: int,
+                 keys: npt.NDArray[np.signedinteger] | None = None) -> None:
+        most = int(counts.max()) if counts.size else 0  # type: ignore[arg-type]
+        self.counts: Counts = counts.astype(np.min_scalar_type(most), copy=False)
+        self.keys = keys
+        self.extent = extent
+        self.serial = next(_serial)
+        self._memo: dict[object, object] = {("max",): float(most)}
+
+    def __repr__(self) -> str:
+        return f"Vector({self.distinct} of {self.extent}, sum {self.total:g}, max {self.largest:g})"
+
+    def _keep(self, key: object, value: object) -> None:
+        if len(self._memo) >= _MEMO:
+            self._memo.clear()
+        self._memo[key] = value
+
+    @property
+    def total(self) -> float:
+        return product_sum((self,), self.extent)
+
+    @property
+    def largest(self) -> float:
+        found = self._memo.get(("max",))
+        if found is None:
+            found = float(self.counts.max()) if self.counts.size else 0.0
+            self._keep(("max",), found)
+        return found  # type: ignore[return-value]
+
+    @property
+    def distinct(self) -> int:
+        found = self._memo.get(("distinct",))
+        if found is None:
+            found = int(np.count_nonzero(self.counts))
+            self._keep(("distinct",), found)
+        return found  # type: ignore[return-value]
+
+    @property
+    def l2(self) -> float:
+        return sqrt(product_sum((self, self), self.extent))
+
+    def at(self, x: int) -> int:
+        """The count of one coordinate."""
+        if self.keys is None:
+            return int(self.counts[x])
+        k = int(np.searchsorted(self.keys, x))
+        return int(self.counts[k]) if k < self.keys.size and self.keys[k] == x else 0
+
+    def window(self, start: int, step: int, extent: int) -> Vector:
+        """The counts of ``start + step * x`` for 0 <= x < extent; 0 outside of the axis."""
+        key = ("window", start, step, extent)
+        found = self._memo.get(key)
+        if found is None:
+            found = self._window(start, step, extent)
+            self._keep(key, found)
+        return found  # type: ignore[return-value]
+
+    def _window(self, start: int, step: int, extent: int) -> Vector:
+        keys = np.flatnonzero(self.counts) if self.keys is None else self.keys
+        counts = self.counts[keys] if self.keys is None else self.counts
+        last = start + step * (extent - 1)
+        if self.keys is None and 0 <= min(start, last) and max(start, last) < self.extent:
+            stop = last + step
+            return Vector(self.counts[start : None if stop < 0 else stop : step], extent)
+        at = (keys - start) // step
+        inside = (at >= 0) & (at < extent) & (at * step + start == keys)
+        at, counts = at[inside], counts[inside]
+        if step < 0:
+            at, counts = at[::-1], counts[::-1]
+        return Vector(counts, extent, at)
+
+    def indicator(self) -> Vector:
+        """1 where the count is not 0."""
+        if self.largest <= 1:
+            return self
+        found = self._memo.get(("indicator",))
+        if found is None:
+            found = Vector((self.counts != 0).view(np.uint8), self.extent, self.keys)
+            self._keep(("indicator",), found)
+        return found  # type: ignore[return-value]
+
+
+def add(a: Vector, b: Vector) -> Vector:
+    """Pointwise sum of two vectors of one extent."""
+    if a.keys is None and b.keys is None:
+        return Vector(a.counts.astype(np.int64) + b.counts, a.extent)
+    keys = np.concatenate([_keys(a), _keys(b)])
+    counts = np.concatenate([_values(a), _values(b)])
+    return keyed(keys, counts, a.extent)
+
+
+def keyed(keys: npt.NDArray[np.signedinteger], weights: npt.NDArray[np.generic] | None,
+          extent: int) -> Vector:
+    """The vector of entries at ``keys`` (any order), each counted ``weights`` times."""
+    order = np.argsort(keys, kind="stable") if weights is not None else None
+    ordered = np.sort(keys) if order is None else keys[order]
+    fresh = np.ones(ordered.size, dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
+    starts = np.flatnonzero(fresh)
+    if weights is None or order is None:
+        counts = np.diff(np.append(starts, ordered.size))
+    elif starts.size:
+        counts = np.add.reduceat(weights[order].astype(np.int64), starts)
+    else:
+        counts = np.zeros(0, np.int64)
+    return Vector(counts, extent, ordered[starts])
+
+
+def _keys(v: Vector) -> npt.NDArray[np.signedinteger]:
+    return np.flatnonzero(v.counts) if v.keys is None else v.keys
+
+
+def _values(v: Vector) -> npt.NDArray[np.int64]:
+    counts = v.counts[v.counts != 0] if v.keys is None else v.counts
+    return counts.astype(np.int64)
+
+
+def product_sum(vectors: tuple[Vector, ...], extent: int) -> float:
+    """``sum(x) v1[x] * v2[x] * ...``; the extent for no vectors."""
+    if not vectors:
+        return float(extent)
+    ordered = sorted(vectors, key=lambda v: v.serial)
+    first = ordered[0]
+    key = tuple([v.serial for v in ordered])
+    found = first._memo.get(key)
+    if found is None:
+        found = _product_sum(ordered)
+        first._keep(key, found)
+    return found  # type: ignore[return-value]
+
+
+def _product_sum(vectors: list[Vector]) -> float:
+    if len(vectors) == 1:
+        return float(vectors[0].counts.sum(dtype=np.float64))
+    if any(v.keys is not None for v in vectors):
+        return float(_at_common_keys(vectors).sum())
+    total = 0.0
+    for lo in range(0, vectors[0].counts.size, _CHUNK):
+        parts = [v.counts[lo : lo + _CHUNK].astype(np.float64) for v in vectors]
+        for p in parts[1:-1]:
+            parts[0] *= p
+        total += float(np.dot(parts[0], parts[-1]))
+    return total
+
+
+def _at_common_keys(vectors: list[Vector]) -> FloatArray:
+    """Products at the keys of the smallest keyed vector, 0 where another vector has none."""
+    lead = min((v for v in vectors if v.keys is not None), key=lambda v: v.counts.size)
+    keys = lead.keys
+    assert keys is not None
+    product = lead.counts.astype(np.float64)
+    for v in vectors:
+        if v is lead:
+            continue
+        if v.keys is None:
+            product *= v.counts[keys]
+        elif v.keys.size:
+            at = np.minimum(np.searchsorted(v.keys, keys), v.keys.size - 1)
+            product *= np.where(v.keys[at] == keys, v.counts[at], 0)
+        else:
+            product[:] = 0.0
+    for _ in range(sum(v is lead for v in vectors) - 1):
+        product *= lead.counts
+    return product
+
+
+def product_values(vectors: tuple[Vector, ...], extent: int) -> FloatArray:
+    """The products that are not 0, in no special order."""
+    if any(v.keys is not None for v in vectors):
+        product = _at_common_keys(list(vectors))
+    else:
+        product = vectors[0].counts.astype(np.float64)
+        for v in vectors[1:]:
+            product *= v.counts
+    return product[product != 0]
+
+
+class Profile:
+    """How uneven an axis is: ``sizes[b]`` coordinates have about ``degrees[b]`` points each."""
+
+    __slots__ = ("degrees", "sizes")
+
+    def __init__(self, sizes: FloatArray, degrees: FloatArray) -> None:
+        self.sizes = sizes
+        self.degrees = degrees
+
+
+def profile(vectors: tuple[Vector, ...], extent: int) -> Profile:
+    """The profile of a product of vectors, by geometric bins; sizes and the sum are exact."""
+    if not vectors:
+        return Profile(np.full(1, float(extent)), np.ones(1))
+    first = min(vectors, key=lambda v: v.serial)
+    key = ("profile", *sorted([v.serial for v in vectors]))
+    found = first._memo.get(key)
+    if found is None:
+        found = _profile(product_values(vectors, extent))
+        first._keep(key, found)
+    return found  # type: ignore[return-value]
+
+
+def _profile(values: FloatArray) -> Profile:
+    if not values.size:
+        return Profile(np.zeros(1), np.zeros(1))
+    least, most = float(values.min()), float(values.max())
+    if least == most:
+        return Profile(np.full(1, float(values.size)), np.full(1, most))
+    weights: FloatArray | None = None
+    if most < _SMALL:  # few different values: histogram first
+        histogram = np.bincount(values.astype(np.int64))
+        values = np.flatnonzero(histogram).astype(np.float64)
+        weights = histogram[histogram != 0].astype(np.float64)
+    at = np.searchsorted(np.geomspace(least, most, BINS + 1)[1:-1], values, side="right")
+    sizes = np.bincount(at, weights, BINS)
+    sums = np.bincount(at, values if weights is None else values * weights, BINS)
+    filled = sizes > 0
+    return Profile(sizes[filled].astype(np.float64), sums[filled] / sizes[filled])
