@@ -1,7 +1,17 @@
-"""Rewrite rules as data, each with its law and its precondition."""
+"""Rewrite rules as data, each with its law and its precondition.
 
-from tensorel.rules import simplify as _simplify  # declares the built-in rules
+The order of the imports is the order of application.
+"""
+
+from tensorel.rules import simplify as _simplify  # isort: skip
+from tensorel.rules import collapse as _collapse  # isort: skip
+from tensorel.rules import lattice as _lattice  # isort: skip
+from tensorel.rules import choices as _choices  # isort: skip
+from tensorel.rules import arithmetic as _arithmetic  # isort: skip
+from tensorel.rules import distribute as _distribute  # isort: skip
+from tensorel.rules import reductions as _reductions  # isort: skip
 from tensorel.rules.table import active, add, all, disable, enable, version
+from tensorel.rules.text import rule
 
-__all__ = ["active", "add", "all", "disable", "enable", "version"]
-del _simplify
+__all__ = ["active", "add", "all", "disable", "enable", "rule", "version"]
+del _arithmetic, _choices, _collapse, _distribute, _lattice, _reductions, _simplify

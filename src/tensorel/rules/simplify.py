@@ -46,6 +46,10 @@ def _is_identity(m: Match) -> bool:
     return bool(c.value == f.identity(c.dtype))
 
 
+def _has_identity(f: ops.Operator) -> bool:
+    return f.identity is not None and f.commutative
+
+
 def _fold(m: Match) -> Expr | None:
     f = _op(m)
     args = [cast(Const, m[k]) for k in ("c", "d", "e") if k in m]
@@ -57,15 +61,17 @@ def _fold(m: Match) -> Expr | None:
         return None
 
 
-def _cast_target(m: Match) -> bool:
-    return _op(m).name.startswith("cast_")
+def _is_cast(f: ops.Operator) -> bool:
+    return f.name.startswith("cast_")
 
 
 declare(
     Rule("fold-1: f(literal) -> literal", Op("f", (C,)), _fold, "evaluation"),
     Rule("fold-2: f(literal, literal) -> literal", Op("f", (C, Lit("d"))), _fold, "evaluation"),
-    Rule("identity: f(a, e) -> a", Op("f", (A, C)), _a, "e is the identity of f", _is_identity),
-    Rule("identity: f(e, a) -> a", Op("f", (C, A)), _a, "e is the identity of f", _is_identity),
+    Rule("identity: f(a, e) -> a", Op("f", (A, C), _has_identity), _a,
+         "e is the identity of f", _is_identity),
+    Rule("identity: f(e, a) -> a", Op("f", (C, A), _has_identity), _a,
+         "e is the identity of f", _is_identity),
     Rule("divide by one: a / 1 -> a", Op(ops.divide, (A, C)), _a, "1 is the right identity of /",
          lambda m: _literal(m).value == 1 and _a(m).dtype.kind == "f"
          and ops.divide.resolve(_a(m).dtype, _literal(m).dtype)[1] == _a(m).dtype),
@@ -84,10 +90,11 @@ declare(
     Rule("double conjugate", Op(ops.conjugate, (Op(ops.conjugate, (A,)),)), _a,
          "conjugation is an involution"),
     Rule("positive: +a -> a", Op(ops.positive, (A,)), _a, "definition of unary plus"),
-    Rule("cast to own dtype: cast(a) -> a", Op("f", (A,)), _a, "identity",
-         lambda m: _cast_target(m) and _a(m).dtype == m["dtype"]),
-    Rule("idempotence: f(a, a) -> a", Op("f", (A, A)), _a, "f is idempotent",
-         lambda m: _op(m).idempotent and _op(m).resolve(_a(m).dtype, _a(m).dtype)[1] == _a(m).dtype
+    Rule("cast to own dtype: cast(a) -> a", Op("f", (A,), _is_cast), _a, "identity",
+         lambda m: _a(m).dtype == m["dtype"]),
+    Rule("idempotence: f(a, a) -> a", Op("f", (A, A), lambda f: f.idempotent), _a,
+         "f is idempotent",
+         lambda m: _op(m).resolve(_a(m).dtype, _a(m).dtype)[1] == _a(m).dtype
          and (_op(m) not in (ops.logical_and, ops.logical_or) or _a(m).dtype == ops.BOOL)),
     Rule("where: where(c, a, a) -> a", Op(ops.where, (Var("p"), A, A)), _a, "both branches agree"),
     Rule("where literal", Op(ops.where, (C, A, Var("b"))),

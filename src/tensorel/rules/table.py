@@ -1,27 +1,47 @@
-"""The table of rules: listed, switched and extended through ``tensorel.rules``."""
+"""The table of rules: listed, switched and extended through ``tensorel.rules``.
+
+Families: ``simplify`` holds what always improves and is applied in place; ``explore`` holds laws
+that are used both ways by equality saturation, where cost decides.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tensorel.errors import TypeError_
-from tensorel.rewrite.engine import Rule
+from tensorel.rewrite.engine import EXPLORE, SIMPLIFY, Rule
 
 _rules: dict[str, Rule] = {}
 _disabled: set[str] = set()
 _version = 0
+FAMILIES = (SIMPLIFY, EXPLORE)
 
 
 def declare(*rules: Rule) -> None:
     for r in rules:
+        assert r.name not in _rules, f"two rules are called {r.name}"
+        assert r.family in FAMILIES
         _rules[r.name] = r
 
 
-def all() -> tuple[Rule, ...]:
-    """Every rule, in order of application."""
-    return tuple(_rules.values())
+def _of(families: tuple[str, ...]) -> Iterator[Rule]:
+    for name in families:
+        if name not in FAMILIES:
+            raise TypeError_(f"no family of rules is called {name!r}",
+                             hint=f"there are {' and '.join(FAMILIES)}")
+    return (r for r in _rules.values() if not families or r.family in families)
 
 
-def active() -> tuple[Rule, ...]:
-    return tuple(r for r in _rules.values() if r.name not in _disabled)
+def all(*families: str) -> tuple[Rule, ...]:
+    """Every rule (of these families), in order of application."""
+    return tuple(_of(families))
+
+
+def active(*families: str, strict: bool = False) -> tuple[Rule, ...]:
+    """The rules that are switched on, of the family ``simplify`` unless others are named;
+    ``strict`` leaves out those that reassociate floats."""
+    return tuple(r for r in _of(families or (SIMPLIFY,))
+                 if r.name not in _disabled and not (strict and r.reassociates))
 
 
 def version() -> int:
@@ -51,9 +71,13 @@ def enable(name: str) -> None:
 
 
 def add(rule: Rule) -> None:
-    """Add a user's rule; it is applied after ours."""
+    """Add a user's rule; it is applied after ours. ``tensorel.rules.rule`` reads one from text."""
     global _version
     if not isinstance(rule, Rule):
-        raise TypeError_(f"{rule!r} is not a Rule", hint="build a tensorel.rewrite.engine.Rule")
+        raise TypeError_(f"{rule!r} is not a Rule",
+                         hint="tr.rules.rule('square(-a) -> square(a)', law='...') makes one")
+    if rule.family not in FAMILIES:
+        raise TypeError_(f"rule {rule.name!r} is of an unknown family {rule.family!r}",
+                         hint=f"there are {' and '.join(FAMILIES)}")
     _rules[rule.name] = rule
     _version += 1
