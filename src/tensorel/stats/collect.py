@@ -68,7 +68,7 @@ def collect(stored: Stored) -> TensorStats:
     values = value_facts(stored)
     inside = values.least is None or stored.dtype.kind == "c" or (
         is_nan(stored.fill) and values.has_nan) or (
-        values.least <= stored.fill.item() <= values.greatest)  # type: ignore[operator]
+        values.least <= stored.fill.item() <= values.greatest)
     nnz = count_nonfill(stored) if inside or _hides_fills(stored) else found.count
     return _keep(stored, replace(found, values=values, nnz=nnz))
 
@@ -95,7 +95,7 @@ def _known(stored: Stored) -> TensorStats:
         if rank:
             found = {((a,), others(rank, (a,))): dense_degrees(n, prod(_without(shape, a)))
                      for a, n in enumerate(shape)}
-        distinct = {(a,): float(n) for a, n in enumerate(shape)}
+        distinct: dict[Axes, float] = {(a,): float(n) for a, n in enumerate(shape)}
         return TensorStats(
             shape, prod(shape), full=True, vectors=nothing, degrees=found if count else None,
             distinct=distinct, sorted=True, unique=True)
@@ -240,7 +240,7 @@ def _bandwidth(stored: Stored, coords: tuple[IntArray, ...] | None) -> tuple[int
             found = [_offsets(c) for c in levels.chunks()]
             offsets = np.asarray(found).reshape(-1, 2)
         else:  # ascending segments: their ends suffice
-            held = np.flatnonzero(first.leaves)
+            held = np.flatnonzero(np.diff(first.bounds))
             row = held if first.keys is None else first.keys[held].astype(np.int64)
             bounds = first.bounds.astype(np.int64) - inner.start
             low, high = inner.keys[bounds[held]] - row, inner.keys[bounds[held + 1] - 1] - row

@@ -121,7 +121,8 @@ class Levels:
             ends = pos[first : last + 1]
             first, last = first + low, last + low
             mine = self.idx(level)[start:stop]
-        lengths = np.diff(np.clip(ends, start, stop))
+        clipped: npt.NDArray[np.int64] = np.clip(ends.astype(np.int64), start, stop)
+        lengths = np.diff(clipped)
         above = self.coords(depth - 1, first, last)
         return {a: np.repeat(c, lengths) for a, c in above.items()} | {axis: mine}
 

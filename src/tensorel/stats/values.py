@@ -37,16 +37,16 @@ def facts_of(values: Array) -> Values:
 
 def _real(part: Array) -> Values:
     if part.dtype.kind != "f":
-        least, greatest = int(part.min()), int(part.max())  # type: ignore[arg-type]
+        least, greatest = int(part.min()), int(part.max())
         return Values(least, greatest, False, False, least if least == greatest else None)
-    low, high = float(part.min()), float(part.max())  # type: ignore[arg-type]
+    low, high = float(part.min()), float(part.max())
     if low - high == 0 or (low - low == 0 and high - high == 0):
         return Values(low, high, False, False, low if low == high else None)
     finite = part[np.isfinite(part)]
     has_nan, has_inf = bool(np.isnan(part).any()), bool(np.isinf(part).any())
     if not finite.size:
         return Values(None, None, has_nan, has_inf)
-    return Values(float(finite.min()), float(finite.max()),  # type: ignore[arg-type]
+    return Values(float(finite.min()), float(finite.max()),
                   has_nan, has_inf)
 
 
@@ -54,7 +54,7 @@ def _complex(part: Array) -> Values:
     first = part[0]
     alike = bool((part == first).all())
     has_nan, has_inf = bool(np.isnan(part).any()), bool(np.isinf(part).any())
-    constant = complex(first) if alike and not has_nan and not has_inf else None  # type: ignore[arg-type]
+    constant = complex(first) if alike and not has_nan and not has_inf else None
     return Values(None, None, has_nan, has_inf, constant)
 
 

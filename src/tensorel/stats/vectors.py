@@ -33,7 +33,7 @@ class Vector:
 
     def __init__(self, counts: npt.NDArray[np.generic], extent: int,
                  keys: npt.NDArray[np.signedinteger] | None = None) -> None:
-        most = int(counts.max()) if counts.size else 0  # type: ignore[arg-type]
+        most = int(counts.max()) if counts.size else 0
         self.counts: Counts = counts.astype(np.min_scalar_type(most), copy=False)
         self.keys = keys
         self.extent = extent
@@ -92,7 +92,7 @@ class Vector:
         keys = np.flatnonzero(self.counts) if self.keys is None else self.keys
         counts = self.counts[keys] if self.keys is None else self.counts
         last = start + step * (extent - 1)
-        if self.keys is None and 0 <= min(start, last) and max(start, last) < self.extent:
+        if self.keys is None and min(start, last) >= 0 and max(start, last) < self.extent:
             stop = last + step
             return Vector(self.counts[start : None if stop < 0 else stop : step], extent)
         at = (keys - start) // step
@@ -205,7 +205,8 @@ def product_values(vectors: tuple[Vector, ...], extent: int) -> FloatArray:
         product = vectors[0].counts.astype(np.float64)
         for v in vectors[1:]:
             product *= v.counts
-    return product[product != 0]
+    held: FloatArray = product[product != 0]
+    return held
 
 
 class Profile:

@@ -1,0 +1,52 @@
+"""Actual sizes of intermediates, remembered for the next time the same thing is planned."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from threading import Lock
+
+LIMIT = 4096
+
+
+class Feedback:
+    """The latest sizes, least recently used ones forgotten first. Safe under threads.
+
+    >>> store = Feedback(limit=2)
+    >>> for name, size in (("a", 1.0), ("b", 2.0), ("c", 3.0)):
+    ...     store.remember(name, size)
+    >>> store.recall("a"), store.recall("c")
+    (None, 3.0)
+    """
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self.limit = limit
+        self._sizes: OrderedDict[Hashable, float] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def remember(self, key: Hashable, actual: float) -> None:
+        with self._lock:
+            self._sizes[key] = float(actual)
+            self._sizes.move_to_end(key)
+            while len(self._sizes) > self.limit:
+                self._sizes.popitem(last=False)
+
+    def recall(self, key: Hashable) -> float | None:
+        with self._lock:
+            found = self._sizes.get(key)
+            if found is not None:
+                self._sizes.move_to_end(key)
+            return found
+
+    def forget(self) -> None:
+        with self._lock:
+            self._sizes.clear()
+
+
+_store = Feedback()
+remember = _store.remember
+recall = _store.recall
+forget = _store.forget
