@@ -24,7 +24,8 @@ def _absorption(swapped: bool) -> Rule:
     inner = Op("g", (B, A) if swapped else (A, B), under=over)
     shown = "g(b, a)" if swapped else "g(a, b)"
     return Rule(f"absorb: f(a, {shown}) -> a", Op("f", (A, inner), lambda f: f.idempotent), ex,
-                "absorption in a lattice", _absorbs, SIMPLIFY)
+                "absorption in a lattice; of floats up to the sign of zero", _absorbs, SIMPLIFY,
+                True)
 
 
 def _de_morgan(outer: ops.Operator, inner: ops.Operator) -> tuple[Rule, Rule]:
