@@ -60,7 +60,8 @@ def joined(extents: dict[str, int], terms: list[tuple[Bools, str]], op: Any = np
     order = list(extents)
     result: Any = None
     for pattern, names in terms:
-        turned = np.transpose(pattern, sorted(range(len(names)), key=lambda k: order.index(names[k])))
+        axes = sorted(range(len(names)), key=lambda k: order.index(names[k]))
+        turned = np.transpose(pattern, axes)
         spread = turned.reshape([extents[n] if n in names else 1 for n in order])
         result = spread if result is None else op(result, spread)
     return np.broadcast_to(result, tuple(extents.values()))

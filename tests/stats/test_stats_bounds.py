@@ -59,7 +59,8 @@ def check(relation, truth, order):
     for n, limit in relation.limits.items():
         if limit is not None:
             others = tuple(k for k, m in enumerate(order) if m != n)
-            assert (evaluate(limit, EXTENTS[n]) >= np.count_nonzero(truth, axis=others) - 1e-9).all()
+            true = np.count_nonzero(truth, axis=others)
+            assert (evaluate(limit, EXTENTS[n]) >= true - 1e-9).all()
 
 
 def norm(truth, order, given, counted, p):
@@ -102,7 +103,7 @@ def test_joins_are_bounded(shape):
 def test_unions_are_bounded(names):
     rng = np.random.default_rng(7)
     order = sorted(set("".join(names)))
-    extents = {n: 6 for n in order}
+    extents = dict.fromkeys(order, 6)
     for _ in range(15):
         terms = [(random_pattern(rng, (6,) * len(ns), str(rng.choice(KINDS))), ns) for ns in names]
         relation = union(*[relation_of(p, ns, extents) for p, ns in terms])
@@ -152,7 +153,8 @@ INDICES = {
     "reversed": lambda i, j: (plus(times(i, -1), 4), j), "diagonal": lambda i, j: (i, i),
     "shifted diagonal": lambda i, j: (i, plus(i, 1)), "row": lambda i, j: (as_expr(3), j),
     "cell": lambda i, j: (as_expr(3), as_expr(2)), "sum": lambda i, j: (plus(i, j), j),
-    "only sum": lambda i, j: (plus(i, j), as_expr(1)), "both": lambda i, j: (plus(i, j), plus(i, j)),
+    "only sum": lambda i, j: (plus(i, j), as_expr(1)),
+    "both": lambda i, j: (plus(i, j), plus(i, j)),
 }
 
 

@@ -47,7 +47,8 @@ def check_degrees(stats, pattern):
 def check_vectors(stats, pattern):
     for axis, v in enumerate(stats.vectors):
         if v is not None:
-            true = np.count_nonzero(pattern, axis=tuple(a for a in range(pattern.ndim) if a != axis))
+            gone = tuple(a for a in range(pattern.ndim) if a != axis)
+            true = np.count_nonzero(pattern, axis=gone)
             whole = np.zeros(pattern.shape[axis])
             whole[slice(None) if v.keys is None else v.keys] = v.counts
             assert (whole == true).all()

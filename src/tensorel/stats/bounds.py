@@ -53,25 +53,6 @@ def is_empty(constraints: Mapping[Key, float]) -> bool:
     return any(v <= 0 for v in constraints.values())
 
 
-def _steps(constraints: Mapping[Key, float], bit: dict[str, int]) -> list[tuple[int, int, float]]:
-    """(needed, reached, factor): from any set that contains ``needed`` on to ``reached``."""
-    best: dict[tuple[int, int], float] = {}
-    for (given, counted, p), value in constraints.items():
-        needs = _mask(given, bit)
-        gives = needs | _mask(counted, bit)
-        if given and p == 2:
-            room = constraints.get((NONE, given, 1.0))
-            if room is None:
-                continue
-            needs, value = 0, whole(value * sqrt(room))
-        elif p == 1:
-            needs = 0
-        if value < best.get((needs, gives), inf):
-            best[needs, gives] = value
-    ordered = sorted(best.items(), key=lambda item: item[1])
-    return [(needs, gives, max(v, 1.0)) for (needs, gives), v in ordered]
-
-
 def _mask(names: Iterable[str], bit: dict[str, int]) -> int:
     result = 0
     for n in names:
@@ -79,34 +60,58 @@ def _mask(names: Iterable[str], bit: dict[str, int]) -> int:
     return result
 
 
+class Chains:
+    """Chains over one set of constraints, prepared for many questions."""
+
+    def __init__(self, constraints: Mapping[Key, float]) -> None:
+        self.bit: dict[str, int] = {}
+        self.empty = is_empty(constraints)
+        best: dict[tuple[int, int], float] = {}
+        for (given, counted, p), value in constraints.items():
+            needs = _mask(given, self.bit) if given else 0
+            gives = needs | _mask(counted, self.bit)
+            if p == 2:
+                room = constraints.get((NONE, given, 1.0))
+                if room is None:
+                    continue
+                needs, value = 0, whole(value * sqrt(room))
+            elif p == 1:
+                needs = 0
+            if value < best.get((needs, gives), inf):
+                best[needs, gives] = value
+        # (needed, reached, factor): from any set that contains ``needed`` on to ``reached``.
+        self.steps = [(needs, gives, max(v, 1.0)) for (needs, gives), v in best.items()]
+
+    def bound(self, target: Names, start: Names = NONE) -> float:
+        """The least product of degrees along a chain from ``start`` to all of ``target``: at
+        most so many values of ``target`` occur with one of ``start``. inf: none reaches it."""
+        if target <= start:
+            return 1.0
+        if self.empty:
+            return 0.0
+        goal, begin = _mask(target, self.bit), _mask(start, self.bit)
+        if len(self.bit) > CHAIN_LIMIT:
+            return _greedy(self.steps, begin, goal)
+        best = {begin: 1.0}
+        queue = [(1.0, begin)]
+        while queue:
+            cost, at = heappop(queue)
+            if at & goal == goal:
+                return cost
+            if cost > best[at]:
+                continue
+            for needs, gives, factor in self.steps:
+                if needs & at == needs and gives & ~at:
+                    after = at | gives
+                    price = cost * factor
+                    if price < best.get(after, inf):
+                        best[after] = price
+                        heappush(queue, (price, after))
+        return inf
+
+
 def chain_bound(constraints: Mapping[Key, float], target: Names, start: Names = NONE) -> float:
-    """The least product of degrees along a chain from ``start`` to all of ``target``: at most
-    so many values of ``target`` occur with one value of ``start``. inf: no chain reaches it."""
-    if target <= start:
-        return 1.0
-    if is_empty(constraints):
-        return 0.0
-    bit: dict[str, int] = {}
-    goal, begin = _mask(target, bit), _mask(start, bit)
-    steps = _steps(constraints, bit)
-    if len(bit) > CHAIN_LIMIT:
-        return _greedy(steps, begin, goal)
-    best = {begin: 1.0}
-    queue = [(1.0, begin)]
-    while queue:
-        cost, at = heappop(queue)
-        if at & goal == goal:
-            return cost
-        if cost > best[at]:
-            continue
-        for needs, gives, factor in steps:
-            if needs & at == needs and gives & ~at:
-                after = at | gives
-                price = cost * factor
-                if price < best.get(after, inf):
-                    best[after] = price
-                    heappush(queue, (price, after))
-    return inf
+    return Chains(constraints).bound(target, start)
 
 
 def _greedy(steps: list[tuple[int, int, float]], begin: int, goal: int) -> float:

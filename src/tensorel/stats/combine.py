@@ -207,9 +207,8 @@ def _union(a: Relation, b: Relation) -> Relation:
     common = min(matches(a, b, everyone), a.estimate, b.estimate)
     estimate = a.estimate + b.estimate - common
     constraints: Constraints = {}
-    ca, cb = with_bands(a), with_bands(b)
-    for given, counted, p in _kinds(everyone, ca, cb):
-        value = _implied(a, ca, given, counted, p) + _implied(b, cb, given, counted, p)
+    for given, counted, p in _kinds(everyone, a.constraints, b.constraints):
+        value = _implied(a, given, counted, p) + _implied(b, given, counted, p)
         tighten(constraints, given, counted, p, value)
     room = prod(map(float, extents.values()))
     if not extents:
@@ -241,16 +240,15 @@ def _kinds(names: Names, ca: Constraints, cb: Constraints) -> list[tuple[Names, 
     return kinds
 
 
-def _implied(r: Relation, constraints: Constraints, given: Names, counted: Names, p: float
-             ) -> float:
-    held = constraints.get((given, counted, p))
+def _implied(r: Relation, given: Names, counted: Names, p: float) -> float:
+    held = r.constraints.get((given, counted, p))
     if held is not None:
         return held
     room = prod([float(r.extents[n]) for n in counted])
-    degree = min(chain_bound(constraints, given | counted, given), room)
+    degree = min(r.chains.bound(given | counted, given), room)
     if p == inf or not given:
         return degree
-    size = min(chain_bound(constraints, given | counted),
+    size = min(r.chains.bound(given | counted),
                prod([float(r.extents[n]) for n in given]) * degree)
     return size if p == 1 else sqrt(size * degree)
 
@@ -289,19 +287,18 @@ def project(r: Relation, names: Names | set[str] | list[str] | tuple[str, ...]) 
 def _projected(r: Relation, keep: Names) -> Constraints:
     """Constraints of the projection. Dropping counted indices only lowers counts; constraints
     that are given a dropped index live on through the chains that used them."""
-    old = with_bands(r)
     constraints: Constraints = {}
-    for (given, counted, p), value in old.items():
+    for (given, counted, p), value in with_bands(r).items():
         if given <= keep:
             tighten(constraints, given, counted & keep, p, value)
     if len(keep) > 1:
         for n in keep:
             one = frozenset((n,))
-            tighten(constraints, one, keep - one, inf, chain_bound(old, keep, one))
+            tighten(constraints, one, keep - one, inf, r.chains.bound(keep, one))
             if len(keep) > 2:
                 for m in keep - one:
                     tighten(constraints, one, frozenset((m,)), inf,
-                            chain_bound(old, frozenset((m,)), one))
+                            r.chains.bound(frozenset((m,)), one))
     return constraints
 
 

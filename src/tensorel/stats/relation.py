@@ -17,9 +17,9 @@ from math import inf, prod
 
 from tensorel.stats.bounds import (
     NONE,
+    Chains,
     Constraints,
     Names,
-    chain_bound,
     entropy_bound,
     tighten,
     whole,
@@ -68,27 +68,27 @@ class Relation:
         return self.constraints[NONE, self.all, 1.0]
 
     @cached_property
+    def chains(self) -> Chains:
+        return Chains(with_bands(self))
+
+    @cached_property
     def bound(self) -> float:
         """At most so many points, always."""
         if not self.all:
             return self.cardinality
         if self.larger is not None and self.larger.bound < 1:
             return 0.0
-        constraints = with_bands(self)
-        best = min(chain_bound(constraints, self.all), self.room)
-        if best > 1 and self._pays(constraints):
-            best = min(best, entropy_bound(constraints, self.all) or inf)
+        best = min(self.chains.bound(self.all), self.room)
+        if best > 1 and self._pays():
+            best = min(best, entropy_bound(with_bands(self), self.all) or inf)
         if best > 1 and self.larger is not None:
             best = min(best, self.larger.bound)
         return whole(best)
 
-    @staticmethod
-    def _pays(constraints: Constraints) -> bool:
-        """At least three sets of indices, or two and a Euclidean norm: else chains are best."""
-        edges = {y for x, y, _ in constraints if not x and len(y) > 1}
-        edges = {e for e in edges if not any(e < f for f in edges)} | {
-            e for e in edges if len(e) == 2}
-        return len(edges) > 2
+    def _pays(self) -> bool:
+        """At least three relations of two or more indices were joined: else chains, with the
+        exact sizes of pairs, are best."""
+        return sum(not x and 1 < len(y) < len(self.all) for x, y, _ in self.constraints) > 2
 
     def distinct_bound(self, name: str) -> float:
         return self.constraints.get((NONE, frozenset((name,)), 1.0), float(self.extents[name]))
@@ -97,7 +97,7 @@ class Relation:
         """At most so many values of ``counted`` (default: all other indices) occur with one
         value of ``given``."""
         target = self.all if counted is None else counted
-        return min(chain_bound(self.constraints, target, given),
+        return min(self.chains.bound(target, given),
                    prod([float(self.extents[n]) for n in target - given]))
 
 

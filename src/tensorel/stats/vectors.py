@@ -152,12 +152,11 @@ def product_sum(vectors: tuple[Vector, ...], extent: int) -> float:
     """``sum(x) v1[x] * v2[x] * ...``; the extent for no vectors."""
     if not vectors:
         return float(extent)
-    ordered = sorted(vectors, key=lambda v: v.serial)
-    first = ordered[0]
-    key = tuple([v.serial for v in ordered])
+    key = tuple(sorted([v.serial for v in vectors]))
+    first = next(v for v in vectors if v.serial == key[0])
     found = first._memo.get(key)
     if found is None:
-        found = _product_sum(ordered)
+        found = _product_sum(list(vectors))
         first._keep(key, found)
     return found  # type: ignore[return-value]
 
