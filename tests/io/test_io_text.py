@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from tensorel import config
 from tensorel.errors import MemoryLimitError, StorageError
 from tensorel.io import text as text_module
-from tensorel.io.assemble import compress
 from tensorel.io.files import read, write
 from tensorel.io.textout import write_entries
 from tensorel.storage.convert import from_coo, from_dense, to_dense, to_format
@@ -400,30 +399,6 @@ def test_what_text_cannot_hold_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(StorageError, match=name.replace(".", r"\.")):
             write(tmp_path / name, stored)
-
-
-# -- assembly ----------------------------------------------------------------------------------
-@pytest.mark.parametrize("count", [0, 1, 50, 3000, 200_000])
-@pytest.mark.parametrize("order", ["random", "rows", "columns"])
-def test_compress(count: int, order: str) -> None:
-    rng = np.random.default_rng(8)
-    for m, n, values in (
-        (300, 200, rng.standard_normal(count)), (3, 70_000, rng.integers(-9, 9, count)),
-        (70_000, 3, rng.standard_normal(count) * (1 + 1j)),
-    ):
-        flat = np.unique(rng.integers(0, m * n, count)) if order != "random" else (
-            rng.integers(0, m * n, count))
-        rows, columns = (flat // n, flat % n) if order != "columns" else (flat % m, flat // m)
-        coords = (rows.astype(np.int32), columns.astype(np.int32))
-        given = values[: flat.size]
-        found = compress(coords[0], coords[1], given, m)
-        expected = from_coo(coords, given, (m, n), duplicates="sum", format="csr")
-        if found is None:
-            assert m > 4 * flat.size
-            continue
-        assert np.array_equal(found[0], expected.arrays["pos1"])
-        assert np.array_equal(found[1], expected.arrays["idx1"])
-        assert np.allclose(found[2], expected.arrays["val"], rtol=1e-14, atol=1e-14)
 
 
 # -- FROSTT ------------------------------------------------------------------------------------

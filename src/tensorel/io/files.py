@@ -14,11 +14,16 @@ from tensorel.errors import StorageError, TypeError_
 from tensorel.io.mtx import read_mtx, write_mtx
 from tensorel.io.npy import read_npy, write_npy
 from tensorel.io.npz import read_npz, write_npz
+from tensorel.io.ordering import NativeSorter
 from tensorel.io.text import Progress
 from tensorel.io.tns import read_tns, write_tns
+from tensorel.storage import sorting
 from tensorel.storage.convert import to_format
 from tensorel.storage.format import Format
 from tensorel.storage.stored import Stored
+
+# The package's root imports this module: long coordinate lists are sorted natively everywhere.
+sorting.install(NativeSorter())
 
 #: The endings that are read and written.
 SUFFIXES = (".npy", ".npz", ".mtx", ".mtx.gz", ".tns", ".tns.gz")

@@ -16,19 +16,18 @@ from typing import IO
 import numpy as np
 
 from tensorel.errors import StorageError
-from tensorel.io.assemble import compress
 from tensorel.io.mtx_native import Line
 from tensorel.io.npy import AnyArray, check_memory
 from tensorel.io.text import Entries, Progress, Text, index_width, open_text, read_entries
 from tensorel.io.textout import write_entries
 from tensorel.ir.nodes import DType
 from tensorel.records import dataclass
-from tensorel.storage.convert import from_coo, from_dense, to_coo, to_dense, to_format
+from tensorel.storage.convert import from_dense, pack, to_coo, to_dense, to_format
 from tensorel.storage.coo import IndexArray
 from tensorel.storage.format import Format
+from tensorel.storage.ingest import Given, compressed, settle
 from tensorel.storage.registry import resolve
 from tensorel.storage.scalars import make_fill
-from tensorel.storage.stack import Stack
 from tensorel.storage.stored import Stored
 
 _FIELDS = {
@@ -144,15 +143,13 @@ def _stored(
     rows: IndexArray, columns: IndexArray, values: AnyArray, shape: tuple[int, int],
     format: str | Format,
 ) -> Stored:
-    """The matrix; compressed rows and columns are assembled natively."""
+    """The matrix; the indices are in range."""
     made = resolve(format, shape, values.dtype)
-    if made.name in ("csr", "csc") and type(made) is Stack:
-        major, minor = (rows, columns) if made.name == "csr" else (columns, rows)
-        found = compress(major, minor, values, shape[made.order[0]])
-        if found is not None:
-            arrays = {"pos1": found[0], "idx1": found[1], "val": found[2]}
-            return Stored(made, shape, values.dtype, make_fill(0, values.dtype), arrays)
-    return from_coo((rows, columns), values, shape, duplicates="sum", format=made)
+    given = Given((rows, columns), values, shape, make_fill(0, values.dtype), "sum")
+    arrays = compressed(given, made)
+    if arrays is None:
+        return pack(settle(given), made)
+    return Stored(made, shape, values.dtype, given.fill, arrays)
 
 
 def _values(found: Entries, header: Header) -> AnyArray:

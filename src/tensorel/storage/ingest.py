@@ -9,15 +9,31 @@ import numpy.typing as npt
 
 from tensorel.algebra.ops import check_dtype
 from tensorel.errors import IndexError_, ShapeError, StorageError, TypeError_
+from tensorel.records import dataclass
 from tensorel.storage.coo import Coo, IndexArray, ValueArray
+from tensorel.storage.format import Format, PhysicalArrays
+from tensorel.storage.levels import Compressed, Dense
+from tensorel.storage.limits import require
 from tensorel.storage.scalars import make_fill
-from tensorel.storage.sorting import repeats, sort_coords
-from tensorel.storage.stack import index_dtype
+from tensorel.storage.sorting import RISING, Lines, ascent, native, repeats, sort_coords
+from tensorel.storage.stack import INT32_MAX, Stack, index_dtype
 
 _DUPLICATES = ("error", "sum", "last")
 
 
-def clean(
+@dataclass(frozen=True, eq=False, slots=True)
+class Given:
+    """Entries as they were given: checked, in any order, perhaps with several for one cell, of
+    which ``duplicates`` says what becomes: "error", "sum" or "last"."""
+
+    coords: tuple[IndexArray, ...]
+    values: ValueArray
+    shape: tuple[int, ...]
+    fill: np.generic
+    duplicates: str
+
+
+def inspect(
     coords: object,
     values: object,
     shape: Sequence[int],
@@ -26,8 +42,8 @@ def clean(
     dtype: object = None,
     *,
     keep_width: bool = False,
-) -> Coo:
-    """Unique entries sorted by axes 0, 1, ...; each coordinate checked against its extent.
+) -> Given:
+    """Entries with each coordinate checked against its extent.
 
     ``keep_width``: int64 coordinates stay int64, so that they need no copy."""
     extents = check_shape(shape)
@@ -41,32 +57,81 @@ def clean(
     count = _count(axes, found)
     data: ValueArray = np.broadcast_to(found.astype(wanted, copy=False), (count,))
     checked = tuple(check_axis(c, a, extents[a], keep_width) for a, c in enumerate(axes))
-    return unique(checked, data, extents, make_fill(fill, wanted), duplicates)
+    return Given(checked, data, extents, make_fill(fill, wanted), duplicates)
 
 
-def unique(
-    coords: tuple[IndexArray, ...],
-    values: ValueArray,
-    shape: tuple[int, ...],
-    fill: np.generic,
-    duplicates: str,
+def clean(
+    coords: object,
+    values: object,
+    shape: Sequence[int],
+    fill: object = 0,
+    duplicates: str = "error",
+    dtype: object = None,
+    *,
+    keep_width: bool = False,
 ) -> Coo:
-    """Sort checked entries and settle those that share a cell."""
+    """Unique entries sorted by axes 0, 1, ...; each coordinate checked against its extent."""
+    return settle(
+        inspect(coords, values, shape, fill, duplicates, dtype, keep_width=keep_width)
+    )
+
+
+def settle(given: Given) -> Coo:
+    """The entries sorted by axes 0, 1, ..., each cell once. Values in one cell are added up in
+    the order in which they were given."""
+    coords, values, shape = given.coords, given.values, given.shape
     order = tuple(range(len(shape)))
+    if order and ascent(coords, order) == RISING:
+        return Coo(coords, np.ascontiguousarray(values), shape, given.fill, order)
+    sorter = native(values.size) if order else None
+    if sorter is not None:
+        found = sorter.entries(coords, values, shape, given.duplicates == "sum")
+        if found is not None and _may_drop(given, found[1].size):
+            return Coo(*found, shape, given.fill, order)
     perm = sort_coords(coords, order, shape)
     if perm is not None:
         coords, values = tuple(c[perm] for c in coords), values[perm]
     again = repeats(coords, values.size)
     if again.any():
-        if duplicates == "error":
+        if given.duplicates == "error":
             k = int(np.argmax(again))
             cell = tuple(int(c[k]) for c in coords)
             raise StorageError(
                 f"cell {cell} is given more than once",
                 hint="pass duplicates='sum' to add them, or 'last' to keep the last",
             )
-        coords, values = _merge(coords, values, again, duplicates)
-    return Coo(coords, np.ascontiguousarray(values), shape, fill, order)
+        coords, values = _merge(coords, values, again, given.duplicates)
+    return Coo(coords, np.ascontiguousarray(values), shape, given.fill, order)
+
+
+def compressed(given: Given, format: Format) -> PhysicalArrays | None:
+    """The arrays of a long list in csr or csc, without a coordinate list on the way; None for
+    other formats, where ``settle`` and the format's own packer do it."""
+    sorter = native(given.values.size)
+    if sorter is None or type(format) is not Stack or len(format.levels) != 2:
+        return None
+    outer, inner = format.levels
+    if type(outer) is not Dense or type(inner) is not Compressed or inner.runs:
+        return None
+    coords = [given.coords[a] for a in format.order]
+    shape = [given.shape[a] for a in format.order]
+    width = coords[1].dtype
+    require((shape[0] + 1) * width.itemsize, f"the segment bounds over {shape[0]} dense positions")
+    found: Lines | None
+    if ascent(coords, (0, 1)) == RISING:
+        wide = width if given.values.size <= INT32_MAX else np.dtype(np.int64)
+        bounds = sorter.bounds(coords[0], shape[0], wide)
+        found = bounds, coords[1], np.ascontiguousarray(given.values)
+    else:
+        found = sorter.lines(coords, given.values, shape, given.duplicates == "sum")
+    if found is None or not _may_drop(given, found[2].size):
+        return None
+    return {inner.names[0]: found[0], inner.names[1]: found[1], "val": found[2]}
+
+
+def _may_drop(given: Given, left: int) -> bool:
+    """Whether it is fine that ``left`` of the entries are left."""
+    return given.duplicates != "error" or left == given.values.size
 
 
 def _merge(
@@ -74,7 +139,10 @@ def _merge(
 ) -> tuple[tuple[IndexArray, ...], ValueArray]:
     first = np.flatnonzero(np.concatenate(([True], ~again)))
     if how == "sum":
-        merged = np.add.reduceat(values, first, dtype=values.dtype)
+        # One after another, as native kernels do; ``reduceat`` would add in pairs.
+        merged = values[first]
+        cells = np.cumsum(~again)[again]
+        np.add.at(merged, cells, values[1:][again])
     else:
         merged = values[np.concatenate((first[1:], [values.size])) - 1]
     return tuple(c[first] for c in coords), merged

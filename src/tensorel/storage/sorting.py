@@ -1,36 +1,92 @@
-"""Sorting of coordinates: the one place, so that a native sort can replace it."""
+"""Sorting of coordinates: the one place. NumPy sorts short lists; for long ones a native sorter
+is installed by the layer that has a compiler (``io.ordering``)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorel.storage.coo import IndexArray
+from tensorel.algebra.ops import DType
+from tensorel.storage.coo import IndexArray, ValueArray
 
 Permutation = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+#: Segment bounds, indices and values of a matrix with compressed lines.
+Lines = tuple[IndexArray, IndexArray, ValueArray]
+
+UNSORTED, REPEATING, RISING = 0, 1, 2
+#: Shorter lists take NumPy a few milliseconds: less than to make or load a kernel.
+MANY = 1 << 16
+_BLOCK = 1 << 15
+
+
+class Sorter(Protocol):
+    """Coordinates are given most significant first, as ``shape`` is, in range. Methods give None
+    where they do not apply; then NumPy sorts."""
+
+    def permutation(
+        self, coords: Sequence[IndexArray], shape: Sequence[int]
+    ) -> Permutation | None:
+        """The stable permutation that sorts the entries."""
+
+    def entries(
+        self, coords: Sequence[IndexArray], values: ValueArray, shape: Sequence[int], add: bool
+    ) -> tuple[tuple[IndexArray, ...], ValueArray] | None:
+        """The entries sorted, each cell once: its values are added up in the order in which they
+        were given, or the last one stays."""
+
+    def lines(
+        self, coords: Sequence[IndexArray], values: ValueArray, shape: Sequence[int], add: bool
+    ) -> Lines | None:
+        """The same for a matrix, with compressed lines."""
+
+    def bounds(self, major: IndexArray, lines: int, width: DType) -> IndexArray:
+        """Segment bounds of ``lines`` lines; ``major`` ascends."""
+
+
+_native: Sorter | None = None
+
+
+def install(sorter: Sorter | None) -> None:
+    """Long lists are sorted by ``sorter`` from now on."""
+    global _native
+    _native = sorter
+
+
+def native(count: int) -> Sorter | None:
+    """What sorts ``count`` entries, if not NumPy."""
+    return _native if count >= MANY else None
+
+
+def ascent(coords: Sequence[IndexArray], order: Sequence[int]) -> int:
+    """How the entries lie by the axes in ``order``: RISING strictly, REPEATING (sorted, but some
+    are equal) or UNSORTED. Blocks stay in the cache, and the first descent ends it."""
+    count = int(coords[order[0]].size) if order else 0
+    found = RISING
+    for start in range(0, count - 1, _BLOCK):
+        stop = min(start + _BLOCK, count - 1)
+        tied: BoolArray | None = None
+        for axis in order:
+            c = coords[axis]
+            before, after = c[start:stop], c[start + 1 : stop + 1]
+            falls, same = after < before, after == before
+            if tied is not None:
+                falls &= tied
+                same &= tied
+            if falls.any():
+                return UNSORTED
+            tied = same
+        if tied is not None and tied.any():
+            found = REPEATING
+    return found
 
 
 def is_sorted(coords: Sequence[IndexArray], order: Sequence[int]) -> bool:
     """Whether the entries ascend lexicographically by the axes in ``order`` (ties allowed)."""
-    tied: BoolArray | None = None
-    for axis in order:
-        c = coords[axis]
-        before, after = (c[:-1], c[1:]) if tied is None else (c[:-1][tied], c[1:][tied])
-        if bool((after < before).any()):
-            return False
-        same = after == before
-        if tied is None:
-            tied = same
-        else:
-            narrowed = np.zeros_like(tied)
-            narrowed[tied] = same
-            tied = narrowed
-        if not tied.any():
-            return True
-    return True
+    return ascent(coords, order) != UNSORTED
 
 
 def repeats(coords: Sequence[IndexArray], count: int) -> BoolArray:
@@ -76,6 +132,11 @@ def sort_coords(
     count = int(coords[order[0]].size) if order else 0
     if count < 2 or is_sorted(coords, order):
         return None
+    sorter = native(count)
+    if sorter is not None:
+        found = sorter.permutation([coords[a] for a in order], [shape[a] for a in order])
+        if found is not None:
+            return found
     keys = _keys(coords, order, shape)
     if len(keys) > 1:
         return np.lexsort(keys[::-1])
