@@ -31,6 +31,9 @@ def coordinates(kind: str, rng: np.random.Generator) -> tuple[Any, Any]:
         return rng.integers(0, N, N * EACH), rng.integers(0, N, N * EACH)
     if kind == "power-law":
         return zipf(rng, N, N * EACH), zipf(rng, N, N * EACH)
+    if kind == "blocks":
+        block = rng.integers(0, 50, N * EACH) * (N // 50)
+        return tuple(block + rng.integers(0, N // 50, N * EACH) for _ in range(2))
     rows = np.repeat(np.arange(N), EACH)
     columns = rows + np.tile(np.arange(EACH) - EACH // 2, N)
     inside = (columns >= 0) & (columns < N)
@@ -72,7 +75,8 @@ def cases(kind: str) -> Iterator[tuple[str, Relation, int]]:
     yield "A@B, entries", project(product, "ij"), nnz(ab)
     chain = join(read(sa, "ik"), read(sb, "kj"), read(sc, "jl"))
     yield "A@B@C, points", chain, int((ab @ c).sum())
-    yield "(A@B)@C, entries", project(join(project(product, "ij"), read(sc, "jl")), "il"), nnz(ab @ c)
+    last = join(project(product, "ij"), read(sc, "jl"))
+    yield "(A@B)@C, entries", project(last, "il"), nnz(ab @ c)
     yield "C*(A@B), points", join(product, read(sc, "ij")), int(ab.multiply(c).sum())
     yield "triangles of A", join(*[read(sa, p) for p in ("ij", "jk", "ki")]), int(
         (a @ a).multiply(a.T).sum())
@@ -119,7 +123,7 @@ def products_of_cubes(kind: str) -> Iterator[tuple[str, Relation, int]]:
 
 
 def table() -> str:
-    kinds = ("uniform", "power-law", "banded")
+    kinds = ("uniform", "power-law", "banded", "blocks")
     rows: dict[str, list[str]] = {}
     for kind in kinds:
         for name, relation, true in cases(kind):

@@ -307,7 +307,7 @@ def collect_pairs(stored: Stored) -> TensorStats:
     if found.full or not 2 < found.rank < 5 or found.degrees is None:
         return found
     shape, degrees = found.shape, dict(found.degrees)
-    room = min(max(2 * found.count, _ROOM), PAIR_LIMIT)
+    room = min(max(4 * found.count, 4 * _ROOM), PAIR_LIMIT)
     pairs = [p for p in combinations(range(found.rank), 2) if shape[p[0]] * shape[p[1]] <= room]
     pairs = [p for p in pairs if (p[:1], p[1:]) not in degrees or (p[1:], p[:1]) not in degrees]
     if not pairs:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from math import expm1, inf, prod, sqrt
 
 import numpy as np
 
+from tensorel.stats import grids
 from tensorel.stats.bounds import NONE, Constraints, Names, chain_bound, tighten, whole
 from tensorel.stats.polys import (
     Poly,
@@ -63,6 +65,7 @@ def _add_pairs(relations: tuple[Relation, ...], result: Relation) -> None:
                 points = total_of_product(a.limits[s], b.limits[s], a.extents[s])
                 if points is not None:
                     tighten(result.constraints, NONE, a.all | b.all, 1.0, points)
+    result.estimate = min(result.estimate, result.cardinality)
 
 
 def _join(a: Relation, b: Relation) -> Relation:
@@ -104,7 +107,8 @@ def _join(a: Relation, b: Relation) -> Relation:
     if not extents:
         constraints[NONE, NONE, 1.0] = most
     return Relation(extents, min(estimate, most), {n: distinct[n] for n in extents}, counts,
-                    limits, constraints, merged_bands(a.bands, b.bands))
+                    limits, constraints, merged_bands(a.bands, b.bands),
+                    grids.together(a.grids, b.grids))
 
 
 def _least(polys: list[Poly | None], extent: int) -> Poly | None:
@@ -136,16 +140,36 @@ def matches(a: Relation, b: Relation, shared: Names) -> float:
             result *= points / (ea * eb)
     if len(shared) < 2:
         return result
-    for (x, y), (low, high) in a.bands.items():
-        held = b.bands.get((x, y))
-        if held is None and (y, x) in b.bands:
-            held = -b.bands[y, x][1], -b.bands[y, x][0]
+    return result * max(_band_lift(a, b, shared), _grid_lift(a, b, shared))
+
+
+def _band_lift(a: Relation, b: Relation, shared: Names) -> float:
+    """How much likelier points meet that both lie in bands."""
+    if not a.bands or not b.bands:
+        return 1.0
+    lift = 1.0
+    theirs = closed(b.bands)
+    for (x, y), (low, high) in closed(a.bands).items():
+        held = theirs.get((x, y))
+        if held is None and (y, x) in theirs:
+            held = -theirs[y, x][1], -theirs[y, x][0]
         if held is not None and x in shared and y in shared:
             common = min(high, held[1]) - max(low, held[0]) + 1
             span = min(a.extents[x], a.extents[y])
             own, other = (min(v, span) for v in (high - low + 1, held[1] - held[0] + 1))
-            result *= max(common, 0.0) * span / (own * other)
-    return result
+            lift *= max(common, 0.0) * span / (own * other)
+    return lift
+
+
+def _grid_lift(a: Relation, b: Relation, shared: Names) -> float:
+    """The same by tiles, for the first pair of indices that both know."""
+    if a.grids and b.grids:
+        for x, y in combinations(sorted(shared), 2):
+            first = grids.through(a.grids, x, y, a.all - shared)
+            second = first and grids.through(b.grids, x, y, b.all - shared)
+            if first is not None and second is not None:
+                return grids.lift(first, second)
+    return 1.0
 
 
 def _shared_distinct(a: Relation, b: Relation, shared: Names) -> dict[str, float]:
@@ -226,7 +250,7 @@ def _union(a: Relation, b: Relation) -> Relation:
         both = total_of_product(indicator(a.counts[n]), indicator(b.counts[n]), e)
         distinct[n] = min(da + db - (da * db / max(e, 1) if both is None else both), float(e))
     return Relation(extents, estimate, distinct, counts, limits, constraints,
-                    hull(closed(a.bands), closed(b.bands)))
+                    hull(closed(a.bands), closed(b.bands)), grids.either(a.grids, b.grids))
 
 
 def _kinds(names: Names, ca: Constraints, cb: Constraints) -> list[tuple[Names, Names, float]]:
@@ -276,7 +300,18 @@ def reduce_over(r: Relation, names: Names | set[str] | list[str] | tuple[str, ..
         degree = constraints.get((frozenset((n,)), keep - {n}, inf), most)
         limits[n] = _least([r.limits[n], flat(degree if len(keep) > 1 else 1.0)], e)
     distinct = {n: min(r.distinct[n], estimate) for n in extents}
-    return Relation(extents, estimate, distinct, counts, limits, constraints, bands, r)
+    return Relation(extents, estimate, distinct, counts, limits, constraints, bands,
+                    _grids_after(r, keep), r)
+
+
+def _grids_after(r: Relation, keep: Names) -> grids.Grids:
+    made = {pair: g for pair, g in r.grids.items() if keep.issuperset(pair)}
+    if not made and len(keep) == 2:
+        x, y = sorted(keep)
+        found = grids.through(r.grids, x, y, r.all - keep)
+        if found is not None:
+            made[x, y] = found
+    return made
 
 
 def project(r: Relation, names: Names | set[str] | list[str] | tuple[str, ...]) -> Relation:
@@ -311,7 +346,15 @@ def _filled(r: Relation, keep: Names, most: float) -> float:
     if len(keep) == 1:
         (n,) = keep
         return min(r.distinct[n], points)
-    room = min(prod([max(r.distinct[n], 1.0) for n in keep]), most)
+    if keep in r.exact:
+        return most
+    room = _room(r, keep)
+    least = points
+    if len(keep) == 2 and r.grids:
+        x, y = sorted(keep)
+        grid = grids.through(r.grids, x, y, r.all - keep)
+        if grid is not None:
+            least = grids.filled(grid, points)
     if len(keep) == 2:
         x, y = sorted(keep)
         rows, columns = profile_of(r.counts[x], r.extents[x]), profile_of(r.counts[y], r.extents[y])
@@ -322,9 +365,24 @@ def _filled(r: Relation, keep: Names, most: float) -> float:
             cells = np.outer(rows.sizes * alive_x, columns.sizes * alive_y) * share
             hits = np.outer(rows.sizes * rows.degrees, columns.sizes * columns.degrees)
             hits *= points / max(float(hits.sum()), 1e-300)
-            return float(np.dot(cells.ravel(), -np.expm1(
-                -(hits / np.maximum(cells, 1e-300)).ravel())))
-    return room * -expm1(-points / room) if points < 700 * room else room
+            held = (cells * -np.expm1(-hits / np.maximum(cells, 1e-300))).sum()
+            return min(float(held), least)
+    return min(room * -expm1(-points / room), least)
+
+
+def _room(r: Relation, keep: Names) -> float:
+    """Cells that can be hit: coordinates that occur, within bands."""
+    bands = closed(r.bands)
+    room, bound = 1.0, list[str]()
+    for n in sorted(keep):
+        ways = max(r.distinct[n], 1.0)
+        for m in bound:
+            band = bands.get((m, n)) or bands.get((n, m))
+            if band is not None:
+                ways = min(ways, max(band[1] - band[0] + 1, 1.0))
+        room *= ways
+        bound.append(n)
+    return room
 
 
 def restrict(r: Relation, name: str, fraction: float | None = None, bound: float | None = None
@@ -345,6 +403,7 @@ def restrict(r: Relation, name: str, fraction: float | None = None, bound: float
                                                     fraction)
         for n, d in r.distinct.items()}
     counts = {n: scaled(c, fraction) for n, c in r.counts.items()}
-    return Relation(r.extents, estimate, distinct, counts, r.limits, constraints, r.bands)
+    return Relation(r.extents, estimate, distinct, counts, r.limits, constraints, r.bands,
+                    r.grids)
 
 

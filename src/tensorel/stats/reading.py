@@ -12,12 +12,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import inf, prod
 
+import numpy as np
+
 from tensorel.ir.affine import split_affine
 from tensorel.ir.build import int_value
 from tensorel.ir.nodes import Expr, Index
 from tensorel.records import dataclass
 from tensorel.stats.bounds import NONE, Constraints, Names, tighten
 from tensorel.stats.facts import TensorStats
+from tensorel.stats.grids import Grid, Grids, widths
 from tensorel.stats.polys import Poly, flat, scaled, single, survivors, total
 from tensorel.stats.relation import Bands, Relation, everything, nothing
 from tensorel.stats.vectors import Vector
@@ -86,8 +89,12 @@ def of_read(stats: TensorStats, indices: Sequence[Expr | str], extents: Mapping[
         else:
             limits[n] = None if vector is None else single(vector)
         counts[n], distinct[n] = _spread(stats, own, limits[n], e, estimate, most)
-    return Relation(names, estimate, distinct, counts, limits, constraints,
-                    _bands(stats, places))
+    plain = all(p.name is not None and (p.step, p.start) == (1, 0)
+                and names[p.name] == stats.shape[p.axis] for p in places)
+    plain = plain and len(names) == len(places)
+    return Relation(names, estimate, distinct, counts, limits, constraints, _bands(stats, places),
+                    _grids(stats, places) if plain else {},
+                    exact=_exact(stats, places) if plain else frozenset())
 
 
 def _inside(stats: TensorStats, places: list[Place], names: Mapping[str, int]) -> bool:
@@ -186,6 +193,10 @@ def _vector(stats: TensorStats, p: Place, names: Mapping[str, int]) -> Vector | 
 def _estimate(stats: TensorStats, places: list[Place], vectors: Mapping[int, Vector | None],
               names: Mapping[str, int]) -> float:
     """Stored entries, times the share that each axis keeps, times the indices per coordinate."""
+    if all(p.name is not None and vectors[p.axis] is not stats.vectors[p.axis] for p in places):
+        found = _within_tiles(stats, places, names)
+        if found is not None:
+            return found
     estimate, seen = float(stats.count), dict[str, Place]()
     for p in places:
         extent = max(stats.shape[p.axis], 1)
@@ -235,6 +246,39 @@ def _spread(stats: TensorStats, own: Place | None, limit: Poly | None, extent: i
         if known is not None:
             held = min(held, float(known))
     return None, held
+
+
+def _exact(stats: TensorStats, places: list[Place]) -> frozenset[Names]:
+    """The sets of indices whose number of values is known, for axes read as they are."""
+    if stats.degrees is None or not all(d.exact for d in stats.degrees.values()):
+        return frozenset()
+    return frozenset([_names_of([places[a] for a in axes]) for axes in stats.distinct or ()])
+
+
+def _grids(stats: TensorStats, places: list[Place]) -> Grids:
+    tiles = stats.tiles
+    if tiles is None or len(places) != 2 or min(tiles.counts.shape) < 2:
+        return {}
+    rows, columns = (p.name for p in places)
+    assert rows is not None and columns is not None
+    edges = [widths(n, s) for n, s in zip(stats.shape, tiles.size)]
+    return {(rows, columns): Grid(tiles.counts.astype(np.float64), (edges[0], edges[1]))}
+
+
+def _within_tiles(stats: TensorStats, places: list[Place], names: Mapping[str, int]
+                  ) -> float | None:
+    """Entries of a matrix in a window of both axes, by the tiles that it covers."""
+    tiles, shares = stats.tiles, []
+    if tiles is None or len(places) != 2 or places[0].name == places[1].name:
+        return None
+    for p, size in zip(places, tiles.size):
+        if p.name is None or p.start is None or p.step < 1:
+            return None
+        stop = min(p.start + p.step * (names[p.name] - 1) + 1, stats.shape[p.axis])
+        edges = np.minimum(np.arange(tiles.counts.shape[p.axis] + 1) * size, stats.shape[p.axis])
+        inside = np.diff(np.clip(edges, max(p.start, 0), max(stop, 0)))
+        shares.append(inside / np.diff(edges) / p.step)
+    return float(shares[0] @ tiles.counts @ shares[1])
 
 
 def _bands(stats: TensorStats, places: list[Place]) -> Bands:

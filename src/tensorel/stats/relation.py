@@ -24,6 +24,7 @@ from tensorel.stats.bounds import (
     tighten,
     whole,
 )
+from tensorel.stats.grids import Grids
 from tensorel.stats.polys import Poly, flat
 
 Bands = dict[tuple[str, str], tuple[float, float]]
@@ -33,12 +34,14 @@ class Relation:
     """Immutable. ``names`` in a fixed order, ``extents`` of each; ``distinct``: estimated number
     of coordinates that occur; ``counts`` and ``limits``: estimated and greatest number of
     points of each coordinate, None where not known; ``bands[x, y]``: y - x lies within;
-    ``larger``: the relation that this one is a projection of."""
+    ``grids[x, y]``: points per tile; ``larger``: the relation that this one is a projection of;
+    ``exact``: sets of indices whose constraint is the true number of values."""
 
     def __init__(
         self, extents: Mapping[str, int], estimate: float, distinct: dict[str, float],
         counts: dict[str, Poly | None], limits: dict[str, Poly | None],
-        constraints: Constraints, bands: Bands, larger: Relation | None = None,
+        constraints: Constraints, bands: Bands, grids: Grids | None = None,
+        larger: Relation | None = None, exact: frozenset[Names] = frozenset(),
     ) -> None:
         self.extents = extents
         self.names = tuple(extents)
@@ -48,7 +51,9 @@ class Relation:
         self.limits = limits
         self.constraints = constraints
         self.bands = bands
+        self.grids: Grids = {} if grids is None else grids
         self.larger = larger
+        self.exact = exact
         self.estimate = max(min(estimate, self.cardinality), 0.0)
 
     def __repr__(self) -> str:
@@ -142,6 +147,9 @@ def rename(r: Relation, names: Mapping[str, str]) -> Relation:
         {new(n): c for n, c in r.limits.items()},
         {(all_new(x), all_new(y), p): v for (x, y, p), v in r.constraints.items()},
         {(new(x), new(y)): b for (x, y), b in r.bands.items()},
+        {(new(x), new(y)): g for (x, y), g in r.grids.items()},
+        r.larger,
+        frozenset([all_new(ns) for ns in r.exact]),
     )
 
 
