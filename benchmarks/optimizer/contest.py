@@ -1,0 +1,172 @@
+"""One case: every contestant's answer is compared with ours, then all are timed in turns."""
+
+from __future__ import annotations
+
+import signal
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import tensorel as tr
+from optimizer import planning
+from optimizer.peers import LOOP, Contest
+from optimizer.planning import Planning
+from suite.case import Case, Job, Peer, Problem
+from suite.compare import difference
+from suite.report import BEHIND, Row
+from suite.single import run as run_ours
+from suite.timing import interleave
+
+#: How far ours on one thread may be behind the hand-written loop; limits of planning in seconds.
+LOOP_BEHIND, PLAN_LIMIT, HIT_LIMIT = 1.3, 0.020, 100e-6
+#: A program of ours that runs longer is stopped.
+OURS_SECONDS = 10.0
+
+
+@dataclass
+class Result(Row):
+    """A row whose best peer leaves out the hand-written loop, which has its own column."""
+
+    planning: Planning | None = None
+    trouble: str = ""
+
+    @property
+    def best_peer(self) -> tuple[str, float] | None:
+        rest = {n: t for n, t in self.peers.items() if n != LOOP}
+        return min(rest.items(), key=lambda kv: kv[1]) if rest else None
+
+    @property
+    def loop_ratio(self) -> float | None:
+        """Ours on one thread against the loop, which has one."""
+        loop, single = self.peers.get(LOOP), self.ours.get(1)
+        return single / loop if loop and single else None
+
+    @property
+    def naive_gain(self) -> float | None:
+        naive = self.peers.get("scipy naive")
+        return naive / min(self.ours.values()) if naive and self.ours else None
+
+    @property
+    def faults(self) -> list[str]:
+        """What this case does not show, in words."""
+        if self.wrong:
+            return [self.wrong]
+        found = []
+        ratios = [r for t in self.ours if (r := self.ratio(t)) is not None]
+        if ratios and min(ratios) > BEHIND:
+            found.append(f"{min(ratios):.2f}x the best peer")
+        if self.loop_ratio is not None and self.loop_ratio > LOOP_BEHIND:
+            found.append(f"{self.loop_ratio:.2f}x the loop")
+        if self.planning is not None and self.planning.first > PLAN_LIMIT:
+            found.append(f"planned in {self.planning.first * 1e3:.0f} ms")
+        if self.planning is not None and self.planning.hit > HIT_LIMIT:
+            found.append(f"plan found in {self.planning.hit * 1e6:.0f} us")
+        return found
+
+    @property
+    def severity(self) -> float:
+        """The factor that is to be gained, for the order of the list of gaps."""
+        if self.wrong:
+            return float("inf")
+        ratios = [r for t in self.ours if (r := self.ratio(t)) is not None]
+        against_peer = min(ratios) / BEHIND if ratios else 0.0
+        against_loop = (self.loop_ratio or 0.0) / LOOP_BEHIND
+        return max(against_peer, against_loop)
+
+
+def _threaded(problem: Problem, threads: int) -> Any:
+    with tr.options(threads=threads):
+        return run_ours(problem)
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Ours is stopped after so long, as Ctrl-C would."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"took over {seconds:.0f} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _readable(problem: Problem, result: Any) -> Any:
+    read = problem.read if isinstance(problem, Contest) else None
+    return read(result) if read is not None else result
+
+
+def _answers(problem: Problem, ours: Any) -> tuple[list[Peer], list[str], list[str]]:
+    """Peers that agree with ours, notes on those that do not run, differences."""
+    agreed: list[Peer] = []
+    notes = [f"{p.label} not run: {p.skip}" for p in problem.peers if p.skip]
+    wrong: list[str] = []
+    for peer in problem.peers:
+        if peer.job is None:
+            continue
+        try:
+            theirs = peer.job()
+        except Exception as error:
+            notes.append(f"{peer.label} not run: {_first_line(error)}")
+            continue
+        gap = difference(ours, peer.read(theirs) if peer.read else theirs)
+        if gap:
+            wrong.append(f"{peer.label}: {gap}")
+        else:
+            agreed.append(peer)
+    return agreed, notes, wrong
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+
+
+def answer(case: Case, scale: float) -> list[str]:
+    """Differences between ours and each peer, without timing."""
+    problem = case.setup(scale)
+    return _answers(problem, _readable(problem, run_ours(problem)))[2]
+
+
+def measure(case: Case, scale: float, threads: tuple[int, ...], seconds: float) -> Result:
+    row = Result(case.name, case.program)
+    agreed: list[Peer] = []
+    problem: Problem | None = None
+    try:
+        problem = case.setup(scale)
+        with limited(OURS_SECONDS):
+            ours = run_ours(problem)
+        ours = _readable(problem, ours)
+    except Exception as error:
+        row.wrong, row.trouble = _first_line(error), traceback.format_exc()
+        if problem is None:
+            return row
+        agreed = [p for p in problem.peers if p.job is not None]
+        row.notes = [f"{p.label} not run: {p.skip}" for p in problem.peers if p.skip]
+    else:
+        agreed, row.notes, wrong = _answers(problem, ours)
+        row.wrong = "; ".join(wrong)
+        del ours
+        row.planning = planning.measure(problem)
+    jobs: dict[str, Job] = {} if row.wrong else {
+        f"ours {t}": partial(_threaded, problem, t) for t in threads}
+    jobs |= {p.label: p.job for p in agreed if p.job is not None}
+    _time(row, jobs, seconds)
+    return row
+
+
+def _time(row: Result, jobs: dict[str, Job], seconds: float) -> None:
+    for name, times in interleave(jobs, seconds).items():
+        if times.median is None:
+            row.notes.append(f"{name} not timed: {times.skipped}")
+        elif name.startswith("ours "):
+            row.ours[int(name.split()[1])] = times.median
+        else:
+            row.peers[name] = times.median
+        row.rounds[name] = len(times.seconds)

@@ -1,0 +1,321 @@
+/* The best plan of each program as one expert would write it by hand: one thread, no allocation
+   but the caller's. Sparse operands are CSR (pos, idx, val) with int32 indices; tensors are fibre
+   trees: root (ipos over fibres), middle coordinate of each fibre, fibre (pos over entries). */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef int32_t ix;
+typedef int64_t n_;
+
+/* sum(A @ B) = sum over entries of A of a * rowsum(B)[column] */
+double sum_mmm(n_ rows_b, const ix *bpos, const double *b, n_ nnz, const ix *aidx, const double *a,
+               double *sums) {
+    for (n_ k = 0; k < rows_b; k++) {
+        double s = 0;
+        for (ix p = bpos[k]; p < bpos[k + 1]; p++) s += b[p];
+        sums[k] = s;
+    }
+    double total = 0;
+    for (n_ p = 0; p < nnz; p++) total += a[p] * sums[aidx[p]];
+    return total;
+}
+
+/* y = beta * A.T @ (A @ x): one pass, each row is used while it is in cache */
+void batax(n_ rows, const ix *pos, const ix *idx, const double *a, const double *x, double beta,
+           n_ columns, double *y) {
+    memset(y, 0, columns * sizeof *y);
+    for (n_ i = 0; i < rows; i++) {
+        double t = 0;
+        for (ix p = pos[i]; p < pos[i + 1]; p++) t += a[p] * x[idx[p]];
+        t *= beta;
+        for (ix p = pos[i]; p < pos[i + 1]; p++) y[idx[p]] += t * a[p];
+    }
+}
+
+/* y = A @ (A.T @ x) needs two passes: t = A.T @ x scattered, y = A @ t */
+void gram_row_sum(n_ rows, const ix *pos, const ix *idx, const double *a, n_ columns, double *y) {
+    memset(y, 0, columns * sizeof *y);
+    for (n_ i = 0; i < rows; i++) {
+        double t = 0;
+        for (ix p = pos[i]; p < pos[i + 1]; p++) t += a[p];
+        for (ix p = pos[i]; p < pos[i + 1]; p++) y[idx[p]] += t * a[p];
+    }
+}
+
+double sum_squares(n_ nnz, const double *a) {
+    double s = 0;
+    for (n_ p = 0; p < nnz; p++) s += a[p] * a[p];
+    return s;
+}
+
+/* Gustavson with a row of at most 256 columns: marks are four words, rows come out sorted */
+n_ mmm(n_ rows, const ix *apos, const ix *aidx, const double *a, const ix *bpos, const ix *bidx,
+       const double *b, ix *opos, ix *oidx, double *o) {
+    double acc[256] = {0};
+    n_ top = 0;
+    opos[0] = 0;
+    for (n_ i = 0; i < rows; i++) {
+        uint64_t mark[4] = {0};
+        for (ix p = apos[i]; p < apos[i + 1]; p++) {
+            double v = a[p];
+            ix k = aidx[p];
+            for (ix q = bpos[k]; q < bpos[k + 1]; q++) {
+                ix j = bidx[q];
+                acc[j] += v * b[q];
+                mark[j >> 6] |= 1ull << (j & 63);
+            }
+        }
+        for (int w = 0; w < 4; w++)
+            for (uint64_t m = mark[w]; m; m &= m - 1) {
+                ix j = w * 64 + __builtin_ctzll(m);
+                oidx[top] = j;
+                o[top++] = acc[j];
+                acc[j] = 0;
+            }
+        opos[i + 1] = (ix)top;
+    }
+    return top;
+}
+
+/* Q[fibre, r] = sum over the fibre of val * B[l, r], B by rows, at most 64 columns */
+n_ ttm(n_ fibres, const ix *pos, const ix *l, const double *a, const ix *bpos, const ix *bidx,
+       const double *b, ix *opos, ix *oidx, double *o) {
+    double acc[64] = {0};
+    n_ top = 0;
+    opos[0] = 0;
+    for (n_ f = 0; f < fibres; f++) {
+        uint64_t mark = 0;
+        for (ix p = pos[f]; p < pos[f + 1]; p++)
+            for (ix q = bpos[l[p]]; q < bpos[l[p] + 1]; q++) {
+                acc[bidx[q]] += a[p] * b[q];
+                mark |= 1ull << bidx[q];
+            }
+        for (; mark; mark &= mark - 1) {
+            ix r = __builtin_ctzll(mark);
+            oidx[top] = r;
+            o[top++] = acc[r];
+            acc[r] = 0;
+        }
+        opos[f + 1] = (ix)top;
+    }
+    return top;
+}
+
+/* Figure 1(d) of STOREL: the fibre is summed once, and not at all where B's row is empty */
+void mttkrp_sparse(n_ rows, const ix *ipos, const ix *k, const ix *pos, const ix *l,
+                   const double *a, const ix *bpos, const ix *bidx, const double *b, const ix *cpos,
+                   const ix *cidx, const double *c, n_ rank, double *out) {
+    double acc[64];
+    memset(out, 0, rows * rank * sizeof *out);
+    for (n_ i = 0; i < rows; i++)
+        for (ix f = ipos[i]; f < ipos[i + 1]; f++) {
+            ix from = bpos[k[f]], to = bpos[k[f] + 1];
+            if (from == to) continue;
+            for (ix q = from; q < to; q++) acc[bidx[q]] = 0;
+            for (ix p = pos[f]; p < pos[f + 1]; p++)
+                for (ix q = cpos[l[p]]; q < cpos[l[p] + 1]; q++) acc[cidx[q]] += a[p] * c[q];
+            for (ix q = from; q < to; q++) out[i * rank + bidx[q]] += acc[bidx[q]] * b[q];
+        }
+}
+
+void mttkrp_dense(n_ rows, const ix *ipos, const ix *k, const ix *pos, const ix *l, const double *a,
+                  const double *b, const double *c, n_ rank, double *out) {
+    double acc[64];
+    memset(out, 0, rows * rank * sizeof *out);
+    for (n_ i = 0; i < rows; i++)
+        for (ix f = ipos[i]; f < ipos[i + 1]; f++) {
+            for (n_ r = 0; r < rank; r++) acc[r] = 0;
+            for (ix p = pos[f]; p < pos[f + 1]; p++)
+                for (n_ r = 0; r < rank; r++) acc[r] += a[p] * c[l[p] * rank + r];
+            for (n_ r = 0; r < rank; r++) out[i * rank + r] += acc[r] * b[k[f] * rank + r];
+        }
+}
+
+static void transpose(n_ rows, n_ columns, const double *from, double *to) {
+    for (n_ lo = 0; lo < columns; lo += 16)
+        for (n_ r = 0; r < rows; r++)
+            for (n_ j = lo; j < lo + 16 && j < columns; j++) to[j * rows + r] = from[r * columns + j];
+}
+
+static inline double dot(const double *x, const double *y, n_ n) {
+    double s = 0;
+    for (n_ r = 0; r < n; r++) s += x[r] * y[r];
+    return s;
+}
+
+/* A / (W @ H) at A's entries; H is rank x columns and is turned first (turned: scratch) */
+void divide_product(n_ rows, const ix *pos, const ix *idx, const double *a, const double *w,
+                    const double *h, n_ rank, n_ columns, double *turned, double *out) {
+    transpose(rank, columns, h, turned);
+    for (n_ i = 0; i < rows; i++)
+        for (ix p = pos[i]; p < pos[i + 1]; p++)
+            out[p] = a[p] / dot(w + i * rank, turned + idx[p] * rank, rank);
+}
+
+double sum_log(n_ rows, const ix *pos, const ix *idx, const double *a, const double *w,
+               const double *h, n_ rank, n_ columns, double *turned) {
+    double total = 0;
+    transpose(rank, columns, h, turned);
+    for (n_ i = 0; i < rows; i++)
+        for (ix p = pos[i]; p < pos[i + 1]; p++)
+            total += a[p] * log(dot(w + i * rank, turned + idx[p] * rank, rank));
+    return total;
+}
+
+double weighted_loss(n_ rows, const ix *pos, const ix *idx, const double *weight, const double *x,
+                     const double *u, const double *v, n_ rank) {
+    double total = 0;
+    for (n_ i = 0; i < rows; i++)
+        for (ix p = pos[i]; p < pos[i + 1]; p++) {
+            double d = x[p] - dot(u + i * rank, v + idx[p] * rank, rank);
+            total += weight[p] * d * d;
+        }
+    return total;
+}
+
+static void gram(n_ n, n_ rank, const double *u, double *g) {
+    memset(g, 0, rank * rank * sizeof *g);
+    for (n_ i = 0; i < n; i++)
+        for (n_ r = 0; r < rank; r++)
+            for (n_ s = 0; s < rank; s++) g[r * rank + s] += u[i * rank + r] * u[i * rank + s];
+}
+
+/* sum((X - U @ V.T)**2) = sum X*(X - 2 U V') over X's entries + sum (U'U) * (V'V) */
+double squared_loss(n_ rows, n_ columns, const ix *pos, const ix *idx, const double *x,
+                    const double *u, const double *v, n_ rank, double *gu, double *gv) {
+    double total = 0;
+    for (n_ i = 0; i < rows; i++)
+        for (ix p = pos[i]; p < pos[i + 1]; p++)
+            total += x[p] * (x[p] - 2 * dot(u + i * rank, v + idx[p] * rank, rank));
+    gram(rows, rank, u, gu);
+    gram(columns, rank, v, gv);
+    return total + dot(gu, gv, rank * rank);
+}
+
+double triangles(n_ n, const ix *pos, const ix *idx, const double *a, double *mark) {
+    double total = 0;
+    memset(mark, 0, n * sizeof *mark);
+    for (n_ i = 0; i < n; i++) {
+        for (ix p = pos[i]; p < pos[i + 1]; p++) mark[idx[p]] = a[p];
+        for (ix p = pos[i]; p < pos[i + 1]; p++) {
+            double s = 0;
+            for (ix q = pos[idx[p]]; q < pos[idx[p] + 1]; q++) s += a[q] * mark[idx[q]];
+            total += a[p] * s;
+        }
+        for (ix p = pos[i]; p < pos[i + 1]; p++) mark[idx[p]] = 0;
+    }
+    return total;
+}
+
+double cliques4(n_ n, const ix *pos, const ix *idx, const double *a, double *mark, double *both,
+                ix *list) {
+    double total = 0;
+    memset(mark, 0, n * sizeof *mark);
+    memset(both, 0, n * sizeof *both);
+    for (n_ i = 0; i < n; i++) {
+        for (ix p = pos[i]; p < pos[i + 1]; p++) mark[idx[p]] = a[p];
+        for (ix p = pos[i]; p < pos[i + 1]; p++) {
+            ix j = idx[p];
+            n_ found = 0;
+            for (ix q = pos[j]; q < pos[j + 1]; q++)
+                if (mark[idx[q]] != 0) {
+                    both[idx[q]] = mark[idx[q]] * a[q];
+                    list[found++] = idx[q];
+                }
+            for (n_ f = 0; f < found; f++) {
+                ix k = list[f];
+                double s = 0;
+                for (ix q = pos[k]; q < pos[k + 1]; q++) s += a[q] * both[idx[q]];
+                total += a[p] * both[k] * s;
+            }
+            for (n_ f = 0; f < found; f++) both[list[f]] = 0;
+        }
+        for (ix p = pos[i]; p < pos[i + 1]; p++) mark[idx[p]] = 0;
+    }
+    return total;
+}
+
+/* For symmetric A: the sum of squares of A @ A, row by row */
+double cycles4(n_ n, const ix *pos, const ix *idx, const double *a, double *acc) {
+    double total = 0;
+    memset(acc, 0, n * sizeof *acc);
+    for (n_ i = 0; i < n; i++) {
+        for (ix p = pos[i]; p < pos[i + 1]; p++)
+            for (ix q = pos[idx[p]]; q < pos[idx[p] + 1]; q++) acc[idx[q]] += a[p] * a[q];
+        for (ix p = pos[i]; p < pos[i + 1]; p++)
+            for (ix q = pos[idx[p]]; q < pos[idx[p] + 1]; q++) {
+                total += acc[idx[q]] * acc[idx[q]];
+                acc[idx[q]] = 0;
+            }
+    }
+    return total;
+}
+
+/* Paths of three edges: column sums, row sums, one pass */
+double paths3(n_ n, const ix *pos, const ix *idx, const double *a, double *in, double *out) {
+    double total = 0;
+    memset(in, 0, n * sizeof *in);
+    for (n_ i = 0; i < n; i++) {
+        double s = 0;
+        for (ix p = pos[i]; p < pos[i + 1]; p++) {
+            s += a[p];
+            in[idx[p]] += a[p];
+        }
+        out[i] = s;
+    }
+    for (n_ i = 0; i < n; i++)
+        for (ix p = pos[i]; p < pos[i + 1]; p++) total += in[i] * a[p] * out[idx[p]];
+    return total;
+}
+
+void bfs(n_ n, const ix *pos, const ix *idx, ix start, ix *depth, ix *queue) {
+    for (n_ i = 0; i < n; i++) depth[i] = -1;
+    n_ head = 0, tail = 0;
+    depth[start] = 0;
+    queue[tail++] = start;
+    while (head < tail) {
+        ix i = queue[head++];
+        for (ix p = pos[i]; p < pos[i + 1]; p++)
+            if (depth[idx[p]] < 0) {
+                depth[idx[p]] = depth[i] + 1;
+                queue[tail++] = idx[p];
+            }
+    }
+}
+
+/* rank = damping * P @ rank + (1 - damping) / n, P by rows */
+void pagerank(n_ n, const ix *pos, const ix *idx, const double *p_, double damping, n_ rounds,
+              double *x, double *y) {
+    for (n_ i = 0; i < n; i++) x[i] = 1.0 / n;
+    for (n_ t = 0; t < rounds; t++) {
+        for (n_ i = 0; i < n; i++) {
+            double s = 0;
+            for (ix p = pos[i]; p < pos[i + 1]; p++) s += p_[p] * x[idx[p]];
+            y[i] = damping * s + (1 - damping) / n;
+        }
+        memcpy(x, y, n * sizeof *x);
+    }
+}
+
+/* X.T @ (g(X @ w) - y) for X = [F, R1[k1], R2[k2]]: scores of the dimension rows once, one pass
+   over the facts, residuals summed per key, then two small products. g: identity or logistic */
+void star_gradient(n_ facts, n_ nf, const double *f, n_ n1, n_ d1, const ix *k1, const double *r1,
+                   n_ n2, n_ d2, const ix *k2, const double *r2, const double *y, const double *w,
+                   ix logistic, double *s1, double *s2, double *t1, double *t2, double *g) {
+    for (n_ i = 0; i < n1; i++) s1[i] = dot(r1 + i * d1, w + nf, d1), t1[i] = 0;
+    for (n_ i = 0; i < n2; i++) s2[i] = dot(r2 + i * d2, w + nf + d1, d2), t2[i] = 0;
+    memset(g, 0, (nf + d1 + d2) * sizeof *g);
+    for (n_ i = 0; i < facts; i++) {
+        double e = dot(f + i * nf, w, nf) + s1[k1[i]] + s2[k2[i]];
+        if (logistic) e = 1 / (1 + exp(-e));
+        e -= y[i];
+        t1[k1[i]] += e;
+        t2[k2[i]] += e;
+        for (n_ c = 0; c < nf; c++) g[c] += e * f[i * nf + c];
+    }
+    for (n_ i = 0; i < n1; i++)
+        for (n_ c = 0; c < d1; c++) g[nf + c] += t1[i] * r1[i * d1 + c];
+    for (n_ i = 0; i < n2; i++)
+        for (n_ c = 0; c < d2; c++) g[nf + d1 + c] += t2[i] * r2[i * d2 + c];
+}
