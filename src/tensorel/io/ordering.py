@@ -1,7 +1,7 @@
 """Sorting of coordinate lists by native kernels: what ``storage.sorting`` asks for.
 
 The coordinates of an entry and its number make one word: sorting words is stable, needs no
-values to move, and is what NumPy does best (SIMD). Kernels make the words, split them in groups
+values to move, and is what NumPy does best (SIMD). Kernels split the words in groups
 by their leading bits where threads share the work or a word is too short for all bits, and emit
 the sorted entries, combining those that share a cell in the order in which they were given.
 Words become the last coordinate in place, so that little memory is needed beside the result.
@@ -31,8 +31,8 @@ _THREAD_GROUPS = 6  # bits: groups that fit a core's cache at a few million entr
 _MOST_GROUPS = 16  # bits
 _LONGEST = 24  # bits: more entries than that are not sorted at once, for Ctrl-C
 _LEAST = 16  # entries per group
-_BLOCK = 1 << 16
-_HERE = 1 << 18  # fewer entries than this are not worth a thread
+_BLOCK = 1 << 15
+_HERE = 1 << 18  # fewer entries than this are not worth a thread, nor its kernels
 _WIDTHS = (np.dtype(np.int32), np.dtype(np.int64))
 
 
@@ -76,7 +76,7 @@ class _Job:
         self.coords = [np.ascontiguousarray(c) for c in coords]
         self.count = int(self.coords[0].size)
         limits = config.current()
-        self.workers = max(min(limits.workers, self.count >> 16, 8), 1)
+        self.workers = max(min(limits.workers, self.count // _HERE, 8), 1)
         self.control = Control(limits.memory)
         found = layout(shape, self.count, self.workers, whole_lines)
         fits = all(c.dtype in _WIDTHS for c in self.coords)
@@ -94,14 +94,22 @@ class _Job:
     def fill(self) -> None:
         """Words in the order of the entries, or group after group."""
         self.words = np.empty(self.count, np.int64)
-        bits = self.layout.bits[1:]
         if self.layout.group:
-            self._split(bits)
+            self._split(self.layout.bits[1:])
             return
-        kernel = compile(native.keys_kernel(self.widths))
-        call = kernel.bind([*self.coords, self.words], (), (*bits, self.layout.entry))
-        spans = list(pairwise([*range(0, self.count, 1 << 20), self.count]))
-        self.each(lambda k: call(*spans[k], self.control), len(spans))
+        spans = list(pairwise([*range(0, self.count, _BLOCK), self.count]))
+        self.each(lambda k: self._keys(*spans[k]), len(spans))
+
+    def _keys(self, lo: int, hi: int) -> Status:
+        """The words of some entries. NumPy is as fast as a kernel here: blocks stay in cache."""
+        words = self.words[lo:hi]
+        words[:] = self.coords[0][lo:hi]
+        for c, bits in zip(self.coords[1:], self.layout.bits[1:]):
+            words <<= bits
+            words |= c[lo:hi]
+        words <<= self.layout.entry
+        words |= np.arange(lo, hi)
+        return Status.DONE
 
     def _split(self, bits: tuple[int, ...]) -> None:
         workers, groups = self.workers, 1 << self.layout.group

@@ -13,6 +13,7 @@ from tensorel.records import dataclass
 
 _UNSIGNED = {n: np.dtype(f"uint{8 * n}") for n in (1, 2, 4, 8)}
 Widths = tuple[DType, ...]
+_TURN = 2048  # entries at a time: what is fetched stays in the nearest cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +66,6 @@ def _named(name: str, widths: Widths) -> str:
 
 
 @cache
-def keys_kernel(widths: Widths) -> Kernel:
-    """words[k] = key of entry k, then k."""
-    code = Code()
-    arrays, bits = _coordinates(code, widths)
-    words = code.array("words", INT64)
-    k = code.let("k", scalar("lo"))
-    with code.loop(k < scalar("hi")):
-        code.store(words, k, (_key(code, arrays, k) << scalar("entry")) | k)
-        code.set(k, k + 1)
-    return _finish(code, _named("keys", widths), {"words"}, [*bits, "entry"])
-
-
-@cache
 def count_kernel(widths: Widths) -> Kernel:
     """counts[group] += 1 for each entry."""
     code = Code()
@@ -116,16 +104,21 @@ class _Values:
         self.code, self.kind = code, kind
         self.given, self.made = code.array("values", kind.elem), code.array("val", kind.elem)
 
-    def put(self, source: X, target: X) -> None:
+    def fetch(self, source: X, target: X) -> None:
         n = self.kind.parts
         for p in range(n):
             self.code.store(self.made, target * n + p, self.given[source * n + p])
+
+    def move(self, source: X, target: X) -> None:
+        n = self.kind.parts
+        for p in range(n):
+            self.code.store(self.made, target * n + p, self.made[source * n + p])
 
     def combine(self, source: X, target: X) -> None:
         n = self.kind.parts
         for p in range(n):
             at = self.code.let(f"at{p}", target * n + p)
-            value, before = self.given[source * n + p], self.made[at]
+            value, before = self.made[source * n + p], self.made[at]
             rules = {"add": before + value, "last": value}
             made = before | value if self.kind.rule == "or" else rules[self.kind.rule]
             self.code.store(self.made, at, made)
@@ -157,24 +150,30 @@ def emit_kernel(widths: Widths, pos_width: DType | None, kind: Payload) -> Kerne
     if pos_width is not None:
         rows = _Rows(code, code.array("pos", pos_width), code.let("row", scalar("start")))
     k, out = code.let("k", scalar("lo")), code.let("out", scalar("lo"))
-    last = code.let("last", whole(-1))
+    last, end = code.let("last", whole(-1)), code.let("end", whole(0))
     with code.loop(k < scalar("hi"), checked=True):
-        word = code.let("word", words[k])
-        key = code.let("key", word >> scalar("entry"))
-        number = code.let("number", word & scalar("numbers"))
-        with code.when(key.is_(last)):
-            values.combine(number, out - 1)
-        with code.unless():
-            cell = code.let("cell", key | scalar("base"))
-            if rows is not None:
-                rows.below((cell >> scalar("lead")) + 1, out)
-            for a, axis in enumerate(axes):
-                code.store(axis, out, (cell >> scalar(f"shift{a}")) & scalar(f"mask{a}"))
-            code.store(words, out, cell & scalar("mask"))
-            values.put(number, out)
-            code.set(out, out + 1)
-            code.set(last, key)
-        code.set(k, k + 1)
+        code.set(end, k + _TURN)
+        code.set(end, (end < scalar("hi")).pick(end, scalar("hi")))
+        # Nothing but far reads in this loop: the more of them are under way, the better.
+        ahead = code.let("ahead", k)
+        with code.loop(ahead < end):
+            values.fetch(words[ahead] & scalar("numbers"), ahead)
+            code.set(ahead, ahead + 1)
+        with code.loop(k < end):
+            key = code.let("key", words[k] >> scalar("entry"))
+            with code.when(key.is_(last)):
+                values.combine(k, out - 1)
+            with code.unless():
+                cell = code.let("cell", key | scalar("base"))
+                if rows is not None:
+                    rows.below((cell >> scalar("lead")) + 1, out)
+                for a, axis in enumerate(axes):
+                    code.store(axis, out, (cell >> scalar(f"shift{a}")) & scalar(f"mask{a}"))
+                code.store(words, out, cell & scalar("mask"))
+                values.move(k, out)
+                code.set(out, out + 1)
+                code.set(last, key)
+            code.set(k, k + 1)
     if rows is not None:
         rows.below(scalar("stop"), out)
     code.store(report, 0, out - scalar("lo"))
