@@ -50,16 +50,17 @@ class Analysis(NamedTuple):
 class EClass:
     """Nodes known to be equal, and what is known of their value."""
 
-    __slots__ = ("calls", "const", "dtype", "facts", "free", "handle", "leaves", "parents",
+    __slots__ = ("calls", "const", "dtype", "exact", "facts", "free", "handle", "leaves", "parents",
                  "reduces", "values")
 
     def __init__(self, dtype: DType, free: frozenset[str], literal: Const | None, facts: Known,
-                 values: dict[str, Any]) -> None:
+                 values: dict[str, Any], exact: bool) -> None:
         self.calls: dict[Operator, dict[Kids, None]] = {}
         self.reduces: dict[Bound, dict[Kids, None]] = {}
         self.leaves: dict[Expr, None] = {}
         self.parents: list[tuple[Head, Kids, int]] = []
         self.dtype = dtype
+        self.exact = exact  # floats of a strict graph
         self.free = free
         self.const = literal
         self.facts = facts
@@ -68,17 +69,18 @@ class EClass:
 
 
 class EGraph:
-    """The graph. ``exact``: signs of zero count, so min and max of floats do not commute."""
+    """The graph. ``strict``: floats are equal to the last bit, so nothing reassociates them, and
+    min and max, which choose between zeros of both signs by position, do not commute."""
 
     def __init__(self, facts: Facts | None = None, analyses: Mapping[str, Analysis] | None = None,
-                 exact: bool = False) -> None:
+                 strict: bool = False) -> None:
         self.classes: list[EClass] = []
         self.up: list[int] = []
         self.table: dict[tuple[Head, Kids], int] = {}
         self.origin: list[tuple[Head, Kids]] = []  # the node that a class was made for
         self.facts = facts or Facts()
         self.analyses = dict(analyses or {})
-        self.exact = exact
+        self.strict = strict
         self.size = 0
         self.pending: list[int] = []  # classes that went into others
         self.stale: list[int] = []  # classes of which more is known
@@ -146,8 +148,7 @@ class EGraph:
 
     def _key(self, head: Head, kids: Kids) -> tuple[Head, Kids]:
         if len(kids) == 2 and kids[1] < kids[0] and isinstance(head, Operator) \
-                and head.commutative and not (
-                    self.exact and head.idempotent and self.classes[kids[0]].dtype.kind in "fc"):
+                and head.commutative and not (head.idempotent and self.classes[kids[0]].exact):
             return head, (kids[1], kids[0])
         return head, kids
 
@@ -159,7 +160,8 @@ class EGraph:
             return self.find(found)
         dtype, free, literal, facts, values = self._data(head, kids)
         c = len(self.classes)
-        self.classes.append(EClass(dtype, free, literal, facts, values))
+        exact = self.strict and dtype.kind in "fc"
+        self.classes.append(EClass(dtype, free, literal, facts, values, exact))
         self.up.append(c)
         self.origin.append((head, kids))
         self.table[key] = c

@@ -26,6 +26,7 @@ class Class(Protocol):
     calls: dict[Operator, dict[Kids, None]]
     reduces: dict[Bound, dict[Kids, None]]
     const: Const | None
+    exact: bool
 
 
 Classes = Sequence[Class]
@@ -163,7 +164,8 @@ def _orders(kids: tuple[int, ...], then: Step) -> Callable[..., None]:
         def both(env: Registers, classes: Classes, found: Found, op: Operator, ids: Kids) -> None:
             env[left], env[right] = ids
             then(env, classes, found)
-            if op.commutative and ids[0] != ids[1]:
+            if op.commutative and ids[0] != ids[1] and not (
+                    op.idempotent and classes[ids[0]].exact):
                 env[right], env[left] = ids
                 then(env, classes, found)
 

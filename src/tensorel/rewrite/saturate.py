@@ -73,12 +73,11 @@ class Saturation:
     """Rules at work on one graph; ``run`` may be called again after more was added."""
 
     def __init__(self, graph: EGraph, rules: Iterable[Rule], *, limits: Limits | None = None,
-                 strict: bool = False, record: bool = False) -> None:
+                 record: bool = False) -> None:
         self.graph = graph
         self.matchers = [matcher(r) for r in rules if not _evaluates(r)]
         self.depth = max((m.depth for m in self.matchers), default=1)
         self.limits = limits or Limits()
-        self.strict = strict
         self.record = record
         self.report = Report()
         self.given = _Graph(graph)
@@ -173,7 +172,7 @@ class Saturation:
         m, c, values = found
         graph, rule = self.graph, m.rule
         root = graph.classes[graph.find(c)]
-        if self.strict and rule.reassociates and root.dtype.kind in "fc":
+        if graph.strict and rule.reassociates and root.dtype.kind in "fc":
             return
         match: Match = {"given": self.given, "dtype": root.dtype}
         handle = graph.handle
@@ -199,13 +198,13 @@ def _evaluates(rule: Rule) -> bool:
 
 
 def saturate(graph: EGraph, rules: Iterable[Rule], *, limits: Limits | None = None,
-             strict: bool = False, record: bool = False) -> Report:
-    """Apply ``rules`` to all of ``graph``; strict leaves out what reassociates floats.
+             record: bool = False) -> Report:
+    """Apply ``rules`` to all of ``graph``; a strict graph leaves out what reassociates floats.
 
     >>> saturate(EGraph(), ()).stopped
     'saturated'
     """
-    return Saturation(graph, rules, limits=limits, strict=strict, record=record).run()
+    return Saturation(graph, rules, limits=limits, record=record).run()
 
 
 __all__ = ["Application", "Limits", "Report", "Saturation", "saturate"]
