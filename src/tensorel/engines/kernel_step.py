@@ -290,20 +290,34 @@ def _run_levels(job: Job) -> Stored:
         workers = 1  # mostly memory traffic: joining the ranges would double it
     ranges = job.ranges(workers) if parallel else job.ranges(1, most=1)
     rows = math.prod(job.extents[n] for n in out.axes[: out.dense])
-    counts = np.zeros(rows, np.int64)
-    joined = _appended(job, ranges, workers, lambda: _workspace(job) | {"counts": counts})
-    return _finish(job, _level_arrays(job, joined, counts))
+    pos: Array = np.zeros(rows + 1, out.place_dtype)
+    joined, sizes = _appended(job, ranges, workers, lambda: _workspace(job) | {"pos": pos})
+    if out.dense and sizes:
+        _shift(pos, ranges, rows // job.extents[out.axes[0]],
+               [s[f"idx{out.dense}"] for s in sizes])
+    return _finish(job, _level_arrays(job, joined, pos))
+
+
+def _shift(pos: Array, ranges: list[tuple[int, int]], stride: int, sizes: list[int]) -> None:
+    """Sums over each range become sums from the start."""
+    before = 0
+    for (lo, hi), size in zip(ranges, sizes):
+        if before:
+            pos[lo * stride + 1 : hi * stride + 1] += before
+        before += size
 
 
 def _appended(job: Job, ranges: list[tuple[int, int]], workers: int,
-              own: Callable[[], dict[str, Array]]) -> dict[str, Array]:
-    """Run a kernel with growable outputs; the pieces of all ranges, joined in order."""
+              own: Callable[[], dict[str, Array]]
+              ) -> tuple[dict[str, Array], list[dict[str, int]]]:
+    """Run a kernel with growable outputs; the pieces of all ranges, joined in order, and their
+    sizes where there were pieces to join."""
     kernel, scalars = job.ready.kernel, job.scalars()
     if workers == 1:
         buffers = job.buffers(1)
         call = kernel.bind(job.arrays(own()), list(buffers.values()), scalars)
         job.go([lambda w, lo=lo, hi=hi: call(lo, hi, job.control) for lo, hi in ranges], 1)  # type: ignore[misc]
-        return {name: b.take() for name, b in buffers.items()}
+        return {name: b.take() for name, b in buffers.items()}, []
     spaces: list[dict[str, Array] | None] = [None] * workers
     chunks: list[dict[str, Array]] = [{} for _ in ranges]
 
@@ -321,7 +335,8 @@ def _appended(job: Job, ranges: list[tuple[int, int]], workers: int,
         return run
 
     job.go([task(k, lo, hi) for k, (lo, hi) in enumerate(ranges)], workers)
-    return _joined(job, chunks, workers)
+    sizes = [{name: a.size for name, a in c.items()} for c in chunks]
+    return _joined(job, chunks, workers), sizes
 
 
 def _joined(job: Job, chunks: list[dict[str, Array]], workers: int) -> dict[str, Array]:
@@ -366,7 +381,7 @@ def _workspace(job: Job) -> dict[str, Array]:
     return space
 
 
-def _level_arrays(job: Job, joined: dict[str, Array], counts: Array) -> PhysicalArrays:
+def _level_arrays(job: Job, joined: dict[str, Array], pos: Array) -> PhysicalArrays:
     out = job.out
     rank = len(out.axes) - out.dense_tail
     arrays: PhysicalArrays = {}
@@ -374,7 +389,7 @@ def _level_arrays(job: Job, joined: dict[str, Array], counts: Array) -> Physical
         if level > out.dense:
             arrays[f"pos{level}"] = _bounds_of(joined[f"kids{level - 1}"], joined["val"].size)
         elif out.dense:
-            arrays[f"pos{level}"] = _bounds_of(counts, joined["val"].size)
+            arrays[f"pos{level}"] = _unwrapped(pos, joined[f"idx{level}"].size)
         elif rank > 1 or out.dense_tail:
             arrays["pos0"] = np.array([0, joined["idx0"].size], dtype=_width(joined["val"].size))
         arrays[f"idx{level}"] = joined[f"idx{level}"]
@@ -384,6 +399,14 @@ def _level_arrays(job: Job, joined: dict[str, Array], counts: Array) -> Physical
 
 def _width(count: int) -> np.dtype[Any]:
     return np.dtype(np.int32) if count < 2**31 else np.dtype(np.int64)
+
+
+def _unwrapped(pos: Array, total: int) -> Array:
+    """Running sums in the width of their total. A plan's bound may be passed when it runs again
+    on more data; then 32 bits wrapped around, but the differences are still right."""
+    if pos.dtype.itemsize == 4 and total >= 2**31:
+        return _bounds_of(np.diff(pos).view(np.uint32), total)
+    return pos.astype(_width(total), copy=False)
 
 
 def _bounds_of(counts: Array, total: int) -> Array:
@@ -398,7 +421,7 @@ def _bounds_of(counts: Array, total: int) -> Array:
 def _run_list(job: Job) -> Stored:
     nest, out, step = job.nest, job.out, job.step
     workers = job.workers()
-    joined = _appended(job, job.ranges(workers), workers, dict)
+    joined, _ = _appended(job, job.ranges(workers), workers, dict)
     order = step.order or tuple(range(len(step.shape)))
     coords = [joined[f"idx{k}"] for k in range(len(out.axes))]
     by_axis = [coords[order.index(a)] for a in range(len(order))]

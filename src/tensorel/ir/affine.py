@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tensorel.algebra import ops
 from tensorel.ir.build import as_expr, int_value, minus, plus, times
 from tensorel.ir.nodes import Call, Expr, Index
+
+
+def determined(coordinates: Sequence[Expr], given: frozenset[str]) -> frozenset[str]:
+    """The indices that follow from the values of affine coordinates and of the given ones."""
+    known, before = set(given), -1
+    while len(known) != before:
+        before = len(known)
+        for e in coordinates:
+            left = e.free - known
+            if len(left) == 1:
+                parts = split_affine(e, *left)
+                if parts is not None and parts[0] != 0:
+                    known |= left
+    return frozenset(known)
 
 
 def split_affine(e: Expr, name: str) -> tuple[int, Expr] | None:

@@ -78,7 +78,10 @@ def _optimized(text: str, effort: str) -> Any:
     else:
         tuning.loop_vectorization = True
         tuning.loop_interleaving = True
-        tuning.slp_vectorization = True
+        # measured: what these two add to sparse loops is time to compile, up to a third; pairs
+        # of real and imaginary parts are what there is to find in straight code
+        tuning.loop_unrolling = False
+        tuning.slp_vectorization = ".im = alloca" in text
         builder = llvm.create_pass_builder(machine, tuning)
         passes = builder.getModulePassManager()
     passes.run(module, builder)

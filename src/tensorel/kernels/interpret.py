@@ -25,6 +25,7 @@ from tensorel.kernels.loops import (
     If,
     Kernel,
     Length,
+    Prefetch,
     Reserve,
     Status,
     Stmt,
@@ -91,7 +92,7 @@ class _Run:
                 raise _Break
             case Continue():
                 raise _Continue
-            case Comment():
+            case Comment() | Prefetch():
                 pass
             case _:
                 raise EngineError(f"unknown statement {type(stmt).__name__}")

@@ -6,7 +6,8 @@ The module exports one function,
 
 arrays: pointers to the data of the physical arrays, in order. An array that the kernel writes
 must not overlap any other of its arrays: each is ``noalias``.
-buffers: pointers to {ptr data, i64 length, i64 capacity, i64 item size}.
+buffers: pointers to {ptr data, i64 length, i64 capacity, i64 item size}. A kernel keeps the
+length in a register; the rest stays in memory, where only growing changes it.
 scalars: slots of 8 bytes, an int64 (all integers and bool) or a double (float32 too) each; a
 complex scalar takes two.
 control: {i64 cancel, i64 budget in bytes}.
@@ -35,6 +36,7 @@ from tensorel.kernels.loops import (
     If,
     Kernel,
     Length,
+    Prefetch,
     Reserve,
     Status,
     Stmt,
@@ -53,9 +55,13 @@ _PLAIN = ", !llvm.loop !1"
 MAPPED = 1 << 25 if sys.platform == "linux" else 1 << 62
 
 _GROW_TEXT = """
-define internal {ptr, i64} @tr.grow(ptr %data, i64 %capacity, i64 %need, i64 %item, ptr %control) \
-cold noinline nounwind {
+define internal i32 @tr.grow(ptr %state, i64 %need, ptr %control) cold noinline nounwind {
 entry:
+  %data = load ptr, ptr %state
+  %place = getelementptr inbounds i64, ptr %state, i64 2
+  %capacity = load i64, ptr %place
+  %sized = getelementptr inbounds i64, ptr %state, i64 3
+  %item = load i64, ptr %sized
   %half = lshr i64 %capacity, 1
   %more = add i64 %capacity, %half
   %some = call i64 @llvm.umax.i64(i64 %more, i64 1024)
@@ -73,7 +79,7 @@ return:
   %a = atomicrmw add ptr %budget, i64 %bytes monotonic
   br label %refuse
 refuse:
-  ret {ptr, i64} { ptr null, i64 3 }
+  ret i32 3
 allocate:
   %size = mul i64 %new, %item
   %old = mul i64 %capacity, %item
@@ -106,12 +112,12 @@ advise:
   br label %done
 fail:
   %b = atomicrmw add ptr %budget, i64 %bytes monotonic
-  ret {ptr, i64} { ptr null, i64 2 }
+  ret i32 2
 done:
   %got = phi ptr [ %again, %heap ], [ %big, %advise ]
-  %r1 = insertvalue {ptr, i64} undef, ptr %got, 0
-  %r2 = insertvalue {ptr, i64} %r1, i64 %new, 1
-  ret {ptr, i64} %r2
+  store ptr %got, ptr %state
+  store i64 %new, ptr %place
+  ret i32 0
 }"""
 
 _MREMAP = "call ptr (ptr, i64, i64, i32, ...) @mremap(ptr %data, i64 %old, i64 %size, i32 1)"
@@ -126,6 +132,9 @@ attributes #1 = { nounwind willreturn memory(none) }
 !1 = distinct !{!1, !2, !3}
 !2 = !{!"llvm.loop.vectorize.enable", i1 false}
 !3 = !{!"llvm.loop.unroll.disable"}
+!4 = !{i64 32}
+!5 = !{}
+!6 = !{i64 8}
 """
 
 
@@ -242,13 +251,12 @@ class _Emitter:
             ex.write_local(local, (str(parts[0]), str(parts[1])) if code in PARTS else parts[0])
         for k in range(len(kernel.buffers)):
             place = asm.op(f"getelementptr inbounds ptr, ptr %buffers, i64 {k}")
-            state = asm.op(f"load ptr, ptr {place}")
-            asm.do(f"store ptr {state}, ptr {self._alloca(f'%b{k}.state', 'ptr', 'null')}")
-            for field, (name, kind, first) in enumerate(_STATE):
-                address = asm.op(f"getelementptr inbounds i64, ptr {state}, i64 {field}")
-                found = asm.op(f"load {kind}, ptr {address}")
-                self._alloca(f"%b{k}.{name}", kind, first)
-                asm.do(f"store {kind} {found}, ptr %b{k}.{name}")
+            asm.do(f"%state{k} = load ptr, ptr {place}, !dereferenceable !4, !nonnull !5, "
+                   "!align !6")
+            for field, name in ((1, "length"), (2, "capacity")):
+                asm.do(f"%{name}{k} = getelementptr inbounds i64, ptr %state{k}, i64 {field}")
+            found = asm.op(f"load i64, ptr %length{k}")
+            asm.do(f"store i64 {found}, ptr {self._alloca(f'%b{k}.length', 'i64', '0')}")
         self._alloca("%status", "i32", "0")
 
     def _leave(self, status: Status) -> None:
@@ -259,11 +267,7 @@ class _Emitter:
         asm = self.asm
         asm.label("exit")
         for k in range(len(self.kernel.buffers)):
-            state = asm.op(f"load ptr, ptr %b{k}.state")
-            for field, (name, kind, _) in enumerate(_STATE):
-                now = asm.op(f"load {kind}, ptr %b{k}.{name}")
-                place = asm.op(f"getelementptr inbounds i64, ptr {state}, i64 {field}")
-                asm.do(f"store {kind} {now}, ptr {place}")
+            asm.do(f"store i64 {asm.op(f'load i64, ptr %b{k}.length')}, ptr %length{k}")
         asm.do(f"ret i32 {asm.op('load i32, ptr %status')}")
 
     # -- statements ----------------------------------------------------------------------------
@@ -299,6 +303,10 @@ class _Emitter:
             case Break() | Continue():
                 self.asm.jump(self.loops[-1][isinstance(stmt, Break)])
                 return False
+            case Prefetch():
+                place = self.ex.address(stmt.array, stmt.position)
+                self.asm.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32", "")
+                self.asm.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
             case Comment():
                 pass
             case _:
@@ -416,7 +424,7 @@ class _Emitter:
         if isinstance(stmt, Append):
             self._make_room(stmt.buffer, k, "1")
         length = asm.op(f"load i64, ptr %b{k}.length")
-        data = asm.op(f"load ptr, ptr %b{k}.data")
+        data = asm.op(f"load ptr, ptr %state{k}, !noalias !99")
         alone = f", !alias.scope !{100 + 2 * k}, !noalias !{101 + 2 * k}"
         self.ex.store(self.ex.element(data, stmt.buffer.dtype, length), stmt.buffer.dtype, value,
                       alone)
@@ -424,27 +432,15 @@ class _Emitter:
 
     def _make_room(self, buffer: Buffer, k: int, count: str) -> None:
         asm = self.asm
-        grow, grown, failed, room = (asm.name(n) for n in ("grow", "grown", "failed", "room"))
+        grow, failed, room = (asm.name(n) for n in ("grow", "failed", "room"))
         length = asm.op(f"load i64, ptr %b{k}.length")
-        capacity = asm.op(f"load i64, ptr %b{k}.capacity")
+        capacity = asm.op(f"load i64, ptr %capacity{k}, !noalias !99")
         need = asm.op(f"add nsw i64 {length}, {count}")
         asm.branch(asm.op(f"icmp sgt i64 {need}, {capacity}"), grow, room, _RARE)
         asm.label(grow)
-        data = asm.op(f"load ptr, ptr %b{k}.data")
-        both = asm.op(f"call {{ptr, i64}} @tr.grow(ptr {data}, i64 {capacity}, i64 {need}, "
-                      f"i64 {buffer.dtype.itemsize}, ptr %control)")
-        fresh = asm.op(f"extractvalue {{ptr, i64}} {both}, 0")
-        number = asm.op(f"extractvalue {{ptr, i64}} {both}, 1")
-        asm.branch(asm.op(f"icmp eq ptr {fresh}, null"), failed, grown, _RARE)
+        status = asm.op(f"call i32 @tr.grow(ptr %state{k}, i64 {need}, ptr %control)")
+        asm.branch(asm.op(f"icmp ne i32 {status}, 0"), failed, room, _RARE)
         asm.label(failed)
-        asm.do(f"store i32 {asm.op(f'trunc i64 {number} to i32')}, ptr %status")
+        asm.do(f"store i32 {status}, ptr %status")
         asm.jump("exit")
-        asm.label(grown)
-        asm.do(f"store ptr {fresh}, ptr %b{k}.data")
-        asm.do(f"store i64 {number}, ptr %b{k}.capacity")
-        asm.jump(room)
         asm.label(room)
-
-
-#: Fields of a buffer's state that a kernel holds in registers, and their types.
-_STATE = (("data", "ptr", "null"), ("length", "i64", "0"), ("capacity", "i64", "0"))

@@ -8,13 +8,14 @@ import numpy as np
 
 from tensorel.algebra import ops
 from tensorel.ir.affine import split_affine
-from tensorel.ir.build import both, compare, either, int_value, minus, plus, times
+from tensorel.ir.build import both, compare, either, element, int_value, minus, plus, times
 from tensorel.ir.nodes import INT64, Call, Const, Expr, Local, Read, const
+from tensorel.kernels.ahead import fetch_ahead
 from tensorel.kernels.loops import Assign, For, If, Stmt, While
 from tensorel.kernels.reading import Access, Reading
 from tensorel.kernels.support import FALSE, TRUE, Formula, has, restrict
 from tensorel.records import dataclass
-from tensorel.storage.levels import Walk
+from tensorel.storage.levels import Compressed, Walk
 
 
 @dataclass(eq=False)
@@ -227,6 +228,8 @@ class Looper:
         v = low.fresh(self.name)
         low.announce(self.name, None)
         with low.block() as body:
+            fetch_ahead(low, self.name, lambda d: Call(
+                ops.minimum, (plus(v, d), minus(self.end, 1))), led=False)
             inner(v)
         low.emit(For(v, self.begin, self.end, tuple(body), self.checked))
 
@@ -273,6 +276,8 @@ class Looper:
         low.announce(self.name, minus(hi, lo))
         q = low.fresh("q")
         with low.block() as body:
+            if step == 1 and not walk.runs:
+                fetch_ahead(low, self.name, lambda d: self._ahead(a, walk, q, hi, offset, d), True)
             c = low.let("c", walk.coord(q))
             end: Local | None = None
             if walk.runs:
@@ -296,6 +301,15 @@ class Looper:
             low.emit(While(compare(ops.less, q, hi), tuple(body), self.checked))
         else:
             low.emit(For(q, lo, hi, tuple(body), self.checked))
+
+    def _ahead(self, a: Access, walk: Walk, q: Local, hi: Expr, offset: Expr, distance: int
+               ) -> Expr:
+        """The index ``distance`` entries further in the walk. Those after its end are the next
+        walk's, which comes next: the limit is the end of the array where that is known."""
+        last = a.depth == a.slot.format.rank - 1 and isinstance(a.level, Compressed)
+        end = element(a.arrays["count"], 0) if last else hi
+        there = Call(ops.minimum, (plus(q, distance), minus(end, 1)))
+        return minus(walk.coord(self.low.let("there", there)), offset)
 
     def _is_simple(self, leaders: list[Access]) -> bool:
         """Walks without runs, read at the index itself."""

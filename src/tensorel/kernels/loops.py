@@ -62,6 +62,14 @@ class Store(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
+class Prefetch(Stmt):
+    """``array[position]`` will be read soon; changes nothing."""
+
+    array: Source
+    position: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Append(Stmt):
     """Append one value to a growable buffer, growing it by half when full.
 
@@ -166,6 +174,6 @@ class Kernel:
 
 __all__ = [
     "Append", "AppendReserved", "Assign", "Break", "Buffer", "Comment", "Const", "Continue",
-    "Expr", "For", "If", "Kernel", "Length", "Local", "Reserve", "Status", "Stmt", "Store",
-    "While", "array",
+    "Expr", "For", "If", "Kernel", "Length", "Local", "Prefetch", "Reserve", "Status", "Stmt",
+    "Store", "While", "array",
 ]

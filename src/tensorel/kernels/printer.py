@@ -17,6 +17,7 @@ from tensorel.kernels.loops import (
     If,
     Kernel,
     Length,
+    Prefetch,
     Reserve,
     Stmt,
     Store,
@@ -95,6 +96,8 @@ def _simple(stmt: Stmt) -> str:
             return "break"
         case Continue():
             return "continue"
+        case Prefetch():
+            return f"prefetch {stmt.array.data}[{show_expr(stmt.position)}]"
         case Comment():
             return f"# {stmt.text}"
         case _:

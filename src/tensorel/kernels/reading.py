@@ -111,7 +111,7 @@ class Reading(Emission):
         if access.resolved and access.value is None:
             self._load(access)
 
-    def _axis_extent(self, access: Access, axis: int) -> Expr:
+    def axis_extent(self, access: Access, axis: int) -> Expr:
         from_shape = Read(access.arrays["shape"], (const(axis, INT64),))
         return from_shape
 
@@ -132,7 +132,7 @@ class Reading(Emission):
         bounds = index_range(e, self.extents)
         lowest, highest = bounds if bounds is not None else (-1, size)  # data: unknown
         low = compare(ops.greater_equal, at, 0) if lowest < 0 else None
-        high = compare(ops.less, at, self._axis_extent(access, axis)) if highest >= size else None
+        high = compare(ops.less, at, self.axis_extent(access, axis)) if highest >= size else None
         return both(low, high)
 
     def find(self, access: Access, at: Expr, inside: Expr | None) -> None:

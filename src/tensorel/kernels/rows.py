@@ -7,7 +7,7 @@ import numpy as np
 
 from tensorel.algebra import ops
 from tensorel.ir.build import compare, convert, minus, plus, times
-from tensorel.ir.nodes import INT64, Call, DType, Expr, Local, Read, const
+from tensorel.ir.nodes import INT64, Call, DType, Expr, Local, Read, Source, const
 from tensorel.kernels.cells import Assembler
 from tensorel.kernels.loops import (
     Append,
@@ -31,7 +31,8 @@ class LevelAssembler(Assembler):
     perhaps one dense level last (``dense_tail``).
 
     Buffers: idx<l> per compressed level, kids<l> (children of each node) between them, val.
-    ``counts`` holds the children of each position of the dense levels."""
+    ``pos`` gets the children of each position of the dense levels, and in the end their running
+    sums over the range of this call, starting from what the buffers held before it."""
 
     def prepare(self) -> None:
         out, low = self.out, self.low
@@ -44,7 +45,10 @@ class LevelAssembler(Assembler):
             k: low.buffer(f"kids{k}", INT64) for k in range(out.dense, self.last)
         }
         self.values = low.buffer("val", out.dtype)
-        self.counts = low.own_array("counts", INT64) if out.dense else None
+        self.pos = low.own_array("pos", out.place_dtype) if out.dense else None
+        self.before = low.fresh("before")
+        if out.dense:
+            low.emit(Length(self.before, self.indices[out.dense]))
         self.starts: dict[int, Local] = {}
         self.reserved = False
         self.workspace: Workspace | DenseRow | None = None
@@ -90,8 +94,9 @@ class LevelAssembler(Assembler):
         low.emit(Length(length, self.indices[level + 1]))
         count = low.let("kids", minus(length, self.starts[level]))
         if level == self.out.dense - 1:
-            assert self.counts is not None
-            low.emit(Store(self.counts, self._dense_position(), count))
+            assert self.pos is not None
+            place = plus(self._dense_position(), 1)
+            low.emit(Store(self.pos, place, convert(count, self.out.place_dtype)))
             return
         with low.block() as then:
             low.emit(Append(self.indices[level], self.coordinate(level)))
@@ -101,6 +106,24 @@ class LevelAssembler(Assembler):
     def finish(self) -> None:
         if self.workspace is not None and self.rank == 1:
             self.workspace.flush()
+        if self.pos is not None:
+            self._sum_up(self.pos)
+
+    def _sum_up(self, pos: Source) -> None:
+        low, axes = self.low, self.out.axes
+        first: Expr = const(0, INT64)
+        last: Expr = low.extent(axes[0])
+        if self.nest.loops[0] == axes[0]:
+            first, last = low.lo, low.hi
+        for name in axes[1 : self.out.dense]:
+            first, last = times(first, low.extent(name)), times(last, low.extent(name))
+        at = low.fresh("at")
+        with low.block() as body:
+            place = low.let("next", plus(at, 1))
+            total = plus(self.before, convert(Read(pos, (place,)), INT64))
+            low.emit(Assign(self.before, total))
+            low.emit(Store(pos, place, convert(self.before, self.out.place_dtype)))
+        low.emit(For(at, low.let("first", first), low.let("last", last), tuple(body)))
 
     def _dense_position(self) -> Expr:
         place: Expr = const(0, INT64)
@@ -164,11 +187,12 @@ class DenseRow:
 
 
 class Workspace:
-    """A dense row of accumulators with a 64-ary tree of bitmaps over the touched ones.
+    """A dense row of accumulators with a 64-ary tree of bitmaps over the touched ones, its root
+    word in a register.
 
-    Setting a bit touches a level above only when its word was zero; flushing scans the few words
-    of the top level and walks the set bits below, so touched entries come out in ascending order
-    without sorting, in time proportional to their number."""
+    Setting a bit touches a level above only when its word was zero; flushing walks the set bits
+    from the root, so touched entries come out in ascending order without sorting, in time
+    proportional to their number."""
 
     def __init__(self, owner: LevelAssembler) -> None:
         low = owner.low
@@ -177,8 +201,9 @@ class Workspace:
         self.values = low.own_array("w_val", owner.out.dtype)
         self.bits = [low.own_array(f"w_bits{k}", UINT64) for k in range(owner.out.bitmap_levels)]
         self.seen = low.own_array("w_seen", INT64) if owner.nest.counted else None
-        self.touched = low.fresh("touched")
+        self.touched, self.root = low.fresh("touched"), low.fresh("root", UINT64)
         low.emit(Assign(self.touched, const(0, INT64)))
+        low.emit(Assign(self.root, const(0, UINT64)))
 
     def add(self, value: Expr, seen: Expr | None) -> None:
         low = self.low
@@ -205,10 +230,13 @@ class Workspace:
             low.emit(Store(self.bits[level], word, Call(ops.bitwise_or, (old, bit))))
             if level == 0:
                 low.emit(Assign(self.touched, plus(self.touched, 1)))
-            if level + 1 < len(self.bits):
-                with low.block() as up:
+            with low.block() as up:
+                if level + 1 < len(self.bits):
                     self._mark(word, level + 1)
-                low.emit(If(Call(ops.equal, (old, zero)), tuple(up)))
+                else:
+                    low.emit(Assign(self.root, Call(
+                        ops.bitwise_or, (self.root, self._bit(word)))))
+            low.emit(If(Call(ops.equal, (old, zero)), tuple(up)))
         low.emit(If(Call(ops.equal, (Call(ops.bitwise_and, (old, bit)), zero)), tuple(then)))
 
     def flush(self) -> None:
@@ -217,22 +245,12 @@ class Workspace:
         index = owner.indices[owner.last]
         low.emit(Reserve(index, self.touched))
         low.emit(Reserve(owner.values, self.touched))
-        top = low.fresh("top")
-        with low.block() as scan:
-            self._scan(len(self.bits) - 1, top)
-        room = low.extent(owner.out.axes[-1])
-        shift = 6 * len(self.bits)
-        words = Call(ops.right_shift, (plus(room, 2**shift - 1), const(shift, INT64)))
-        with low.block() as then:
-            low.emit(For(top, const(0, INT64), low.let("words", words), tuple(scan)))
-            low.emit(Assign(self.touched, const(0, INT64)))
-        low.emit(If(compare(ops.greater, self.touched, 0), tuple(then)))
+        self._walk(self.root, len(self.bits), const(0, INT64))
+        low.emit(Assign(self.touched, const(0, INT64)))
 
-    def _scan(self, level: int, word: Expr) -> None:
+    def _walk(self, rest: Local, level: int, word: Expr) -> None:
+        """Visit the set bits of a word in ascending order; ``rest`` ends as zero."""
         low = self.low
-        rest = low.fresh("rest", UINT64)
-        low.emit(Assign(rest, Read(self.bits[level], (word,))))
-        low.emit(Store(self.bits[level], word, const(0, UINT64)))
         one = const(1, UINT64)
         below = Call(ops.subtract, (Call(ops.bitwise_and, (
             rest, Call(ops.subtract, (const(0, UINT64), rest)))), one))
@@ -241,10 +259,13 @@ class Workspace:
             at = low.let("at", plus(times(word, 64), place))
             drop = Call(ops.bitwise_and, (rest, Call(ops.subtract, (rest, one))))
             low.emit(Assign(rest, drop))
-            if level > 0:
-                self._scan(level - 1, at)
-            else:
+            if level == 0:
                 self._emit_entry(at)
+            else:
+                inner = low.fresh("rest", UINT64)
+                low.emit(Assign(inner, Read(self.bits[level - 1], (at,))))
+                low.emit(Store(self.bits[level - 1], at, const(0, UINT64)))
+                self._walk(inner, level - 1, at)
         low.emit(While(Call(ops.not_equal, (rest, const(0, UINT64))), tuple(body)))
 
     def _emit_entry(self, at: Expr) -> None:

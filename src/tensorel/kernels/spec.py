@@ -68,6 +68,7 @@ class Nest:
     body: over Reads whose tensors are Sources with a Slot as data; may contain inner Reduces.
     extents: of every index, by name; kernels read them as parameters.
     gallop: slots whose sorted levels are searched instead of merged when they follow.
+    fetch: slots whose rows are fetched ahead, because jumps between them miss the caches.
     residual: body where nothing sparse is stored; with ``counted`` the kernel counts the visited
     points and the rest, each equal to ``residual``, are combined by repetition. ``everywhere``:
     every point is visited, because what is not stored can be neither skipped nor repeated;
@@ -85,6 +86,7 @@ class Nest:
     counted: bool = False
     everywhere: bool = False
     whole_cells: bool = False
+    fetch: frozenset[str] = frozenset()
 
     @property
     def serial(self) -> bool:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from tensorel.algebra import ops
+from tensorel.ir.affine import determined
 from tensorel.ir.nodes import Axis, Const, Expr, Read, const, postorder
 from tensorel.kernels.lower import absent
 from tensorel.kernels.support import Analysis, Formula, repeat_constant
@@ -111,10 +112,7 @@ class Aggregate:
         everything = math.prod(float(self.extents[n]) for n in self.names)
         if f.kind == "has":
             assert f.read is not None
-            read = f.read
-            known = self.chooser.known_of(read.tensor)  # type: ignore[arg-type]
-            others = math.prod(float(self.extents[v]) for v in self.names if v not in read.free)
-            return min(known.count * others, everything)
+            return min(self._read_bound(f.read), everything)
         if f.kind == "and":
             reads = [p.read for p in f.parts if p.kind == "has" and p.read is not None]
             joins = [self._join_bound(r, reads) for r in reads]
@@ -123,9 +121,29 @@ class Aggregate:
             return min(sum(self._points_bound(p) for p in f.parts), everything)
         return everything if f.kind == "true" else 0.0
 
+    def _read_bound(self, read: Read) -> float:
+        """Output cells with a stored entry of a read. An entry fixes the indices that its
+        coordinates determine, not those of a gather: A[rows[i], j] may show a row many times, but
+        at most as many entries of it as the longest row has."""
+        known = self.chooser.known_of(read.tensor)  # type: ignore[arg-type]
+        order = known.slot.format.order
+        found = math.inf
+        for depth in range(len(order) + 1):
+            if depth and known.degrees is None:
+                break
+            given = frozenset().union(*(read.indices[a].free for a in order[:depth]))
+            below = known.count if depth == 0 else math.prod(known.degrees[depth:])  # type: ignore[index]
+            fixed = determined([read.indices[a] for a in order[depth:]], given)
+            free = (given | frozenset(self.names)) - (fixed - given)
+            found = min(found, below * math.prod(
+                float(self.extents[n]) for n in free if n in self.extents))
+        return found
+
     def _join_bound(self, first: Read, reads: list[Read]) -> float:
         """Entries of ``first`` times the longest segments of the others below what is bound."""
         points = self.chooser.known_of(first.tensor).count  # type: ignore[arg-type]
+        if not determined(first.indices, frozenset()) >= first.free:
+            return math.inf
         bound = set(first.free)
         left = [r for r in reads if r is not first]
         while True:
@@ -138,7 +156,7 @@ class Aggregate:
                 inside = 0
                 while inside < len(order) and r.indices[order[inside]].free <= bound:
                     inside += 1
-                if inside == 0:
+                if inside == 0 or not determined(r.indices, frozenset(bound)) >= r.free:
                     continue
                 most = math.prod(known.degrees[inside:])
                 if best is None or most < best[0]:

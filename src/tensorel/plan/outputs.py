@@ -43,9 +43,11 @@ class Outputs(Aggregate):
         levels = 1
         while 64**levels * 64 < last:  # the top level is scanned: up to 64 words
             levels += 1
+        small = self._points_bound(self.support) < INDEX_LIMIT
         return Output(
             assembly, axes, tuple(Index(n) for n in axes), dense, self.dtype, self.fill,
-            tuple(index_dtype(self.extents[n]) for n in axes), bitmap_levels=levels)
+            tuple(index_dtype(self.extents[n]) for n in axes), bitmap_levels=levels,
+            place_dtype=np.dtype(np.int32) if small else INT64)
 
     def _outputs(self, order: tuple[str, ...], last: int, sim: Simulation
                  ) -> list[tuple[Output, tuple[int, ...], float]]:
@@ -97,9 +99,7 @@ class Outputs(Aggregate):
             if rank == 2 and not head and self.op is None and self._order_wanted(
                     tuple(self.names.index(n) for n in flipped)) \
                     and self.extents[flipped[0]] <= 8 * cells + 2**16:
-                small = self._points_bound(self.support) < INDEX_LIMIT
-                bucket = replace(self._output(Assembly.BUCKET, flipped, 1),
-                                 place_dtype=np.dtype(np.int32) if small else INT64)
+                bucket = self._output(Assembly.BUCKET, flipped, 1)
                 back = tuple(self.names.index(n) for n in flipped)
                 found.append((bucket, back, cells * 6.0))
             found.append(self._as_list(sim, cells, head))

@@ -20,6 +20,9 @@ from tensorel.storage.format import Format
 from tensorel.storage.registry import resolve
 
 
+FETCH_BYTES, FETCH_ENTRIES = 4e6, 4.0  # measured on products and row lists of random matrices
+
+
 class StepBuilder:
     """Steps so far, and what is known of every slot."""
 
@@ -116,8 +119,21 @@ class StepBuilder:
         nest = Nest(
             choice.order, tuple((a.name, a.extent) for a in (*axes, *reduced)),
             frozenset(a.name for a in reduced), op, body, choice.output, gallop,
-            search.residual, search.counted, search.everywhere, search.whole_cells)
+            search.residual, search.counted, search.everywhere, search.whole_cells,
+            self._fetched(body))
         return self._kernel(name, axes, nest, choice, search, fill, want)
+
+    def _fetched(self, body: Expr) -> frozenset[str]:
+        """Operands whose rows are worth fetching ahead: larger than caches near the processor,
+        with rows that repay the instructions."""
+        found = set()
+        for r in postorder(body):
+            if isinstance(r, Read) and r.indices:
+                known = self.known_of(r.tensor)  # type: ignore[arg-type]
+                rows = known.levels[0] if known.levels else 1.0
+                if known.bytes_ > FETCH_BYTES and known.count > FETCH_ENTRIES * rows:
+                    found.add(known.slot.name)
+        return frozenset(found)
 
     def _reorder(self, o: Operand, order: tuple[str, ...]) -> Expr:
         """The operand stored again with its levels in loop order."""

@@ -1,0 +1,89 @@
+"""Rows that a loop will need soon are asked for in advance.
+
+A loop that jumps to a row of another operand at each step (A[i, k] * B[k, j]; A[rows]) waits for
+memory at each jump: for the bounds of the row, then for its entries, which processors cannot
+guess. The indices of the jumps to come are already known, so the loop fetches the bounds of the
+row ``FAR`` steps ahead and the entries of the row ``NEAR`` steps ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tensorel.algebra import ops
+from tensorel.ir.build import minus
+from tensorel.ir.nodes import INT64, Call, Expr, Read, const, postorder
+from tensorel.kernels.loops import Prefetch
+from tensorel.kernels.reading import Access, Reading
+from tensorel.storage.levels import Compressed
+
+NEAR, FAR = 8, 16
+
+
+def fetch_ahead(low: Reading, name: str, ahead: Callable[[int], Expr], led: bool) -> None:
+    """Fetch for each operand that this loop enters at rows of its choice. ``ahead(d)``: the value
+    of the loop's index d steps on; ``led``: it comes from a stored operand, not from counting."""
+    for a in list(low.accesses.values()):
+        if _jumps(low, a, name, led):
+            _fetch(low, a, name, ahead)
+
+
+def _jumps(low: Reading, a: Access, name: str, led: bool) -> bool:
+    """The read locates a row by this index and then walks through it."""
+    fmt = a.slot.format
+    if a.slot.name not in low.nest.fetch:
+        return False
+    if a.resolved or a.depth + 1 >= fmt.rank or name not in a.index.free or not a.level.full:
+        return False
+    if not isinstance(fmt.levels[a.depth + 1], Compressed) or a.valid is not None:
+        return False
+    if not all(n == name or n in low.bound for n in a.index.free):
+        return False
+    reads = [e for e in postorder(a.index) if isinstance(e, Read)]
+    if not all(r.tensor.data.format.is_dense for r in reads):  # type: ignore[attr-defined]
+        return False
+    return bool(reads) or led
+
+
+def _fetch(low: Reading, a: Access, name: str, ahead: Callable[[int], Expr]) -> None:
+    fmt = a.slot.format
+    following = fmt.levels[a.depth + 1]
+    for distance in (FAR, NEAR):
+        at = _index_at(low, a, name, ahead(distance))
+        found = a.level.find(a.arrays, a.position, a.coords, at)
+        if found is None:
+            return
+        walk = following.walk(a.arrays, found.child, (*a.coords, at))
+        assert walk is not None
+        if distance == FAR:
+            _emit(low, walk.lo)
+            continue
+        first = low.let("soon", walk.lo)
+        _emit(low, walk.coord(first))
+        if a.depth + 2 == fmt.rank:
+            _emit(low, fmt.value(a.arrays, walk.child(first)))
+
+
+def _index_at(low: Reading, a: Access, name: str, v: Expr) -> Expr:
+    """The index of the read for another value of the loop's index, kept within its axis."""
+    bound = low.bound
+    reads = [low.accesses[e] for e in postorder(a.index) if isinstance(e, Read)]
+    states = [r.state() for r in reads]
+    low.bound = {**bound, name: v}
+    at = low.let("ahead", low.value(a.index))
+    low.bound = bound
+    for r, state in zip(reads, states):
+        r.restore(state)
+    if not reads:
+        return at
+    axis = a.slot.format.order[a.depth]
+    last = minus(low.axis_extent(a, axis), 1)
+    inside = Call(ops.maximum, (Call(ops.minimum, (at, last)), const(0, INT64)))
+    return low.let("ahead", inside)
+
+
+def _emit(low: Reading, element: Expr) -> None:
+    """Fetch the one element that an expression reads."""
+    for e in postorder(element):
+        if isinstance(e, Read):
+            low.emit(Prefetch(e.tensor, e.indices[0]))  # type: ignore[arg-type]
+            return
