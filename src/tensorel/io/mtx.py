@@ -25,7 +25,7 @@ from tensorel.records import dataclass
 from tensorel.storage.convert import from_dense, pack, to_coo, to_dense, to_format
 from tensorel.storage.coo import IndexArray
 from tensorel.storage.format import Format
-from tensorel.storage.ingest import Given, compressed, settle
+from tensorel.storage.ingest import Given, arrays_of, settle
 from tensorel.storage.registry import resolve
 from tensorel.storage.scalars import make_fill
 from tensorel.storage.stored import Stored
@@ -146,7 +146,7 @@ def _stored(
     """The matrix; the indices are in range."""
     made = resolve(format, shape, values.dtype)
     given = Given((rows, columns), values, shape, make_fill(0, values.dtype), "sum")
-    arrays = compressed(given, made)
+    arrays = arrays_of(given, made)
     if arrays is None:
         return pack(settle(given), made)
     return Stored(made, shape, values.dtype, given.fill, arrays)

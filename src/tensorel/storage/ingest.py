@@ -12,7 +12,7 @@ from tensorel.errors import IndexError_, ShapeError, StorageError, TypeError_
 from tensorel.records import dataclass
 from tensorel.storage.coo import Coo, IndexArray, ValueArray
 from tensorel.storage.format import Format, PhysicalArrays
-from tensorel.storage.levels import Compressed, Dense
+from tensorel.storage.levels import Compressed, Dense, Listed
 from tensorel.storage.limits import require
 from tensorel.storage.scalars import make_fill
 from tensorel.storage.sorting import RISING, Lines, ascent, native, repeats, sort_coords
@@ -104,17 +104,28 @@ def settle(given: Given) -> Coo:
     return Coo(coords, np.ascontiguousarray(values), shape, given.fill, order)
 
 
-def compressed(given: Given, format: Format) -> PhysicalArrays | None:
-    """The arrays of a long list in csr or csc, without a coordinate list on the way; None for
-    other formats, where ``settle`` and the format's own packer do it."""
+def arrays_of(given: Given, format: Format) -> PhysicalArrays | None:
+    """The arrays of a long list in csr, csc or coo, with no other arrays on the way; None where
+    ``settle`` and the format's own packer do as well."""
+    if native(given.values.size) is None or type(format) is not Stack:
+        return None
+    levels = format.levels
+    if len(levels) == 2 and type(levels[0]) is Dense and levels[1] == Compressed(1):
+        return _lines(given, format.order, levels[1].names)
+    in_order = format.order == tuple(range(len(given.shape)))
+    if levels and in_order and all(type(level) is Listed for level in levels):
+        made = settle(given)
+        listed = {f"idx{depth}": c for depth, c in enumerate(made.coords)}
+        return listed | {"val": made.values}
+    return None
+
+
+def _lines(
+    given: Given, order: tuple[int, ...], names: tuple[str, ...]
+) -> PhysicalArrays | None:
     sorter = native(given.values.size)
-    if sorter is None or type(format) is not Stack or len(format.levels) != 2:
-        return None
-    outer, inner = format.levels
-    if type(outer) is not Dense or type(inner) is not Compressed or inner.runs:
-        return None
-    coords = [given.coords[a] for a in format.order]
-    shape = [given.shape[a] for a in format.order]
+    assert sorter is not None
+    coords, shape = [given.coords[a] for a in order], [given.shape[a] for a in order]
     width = coords[1].dtype
     require((shape[0] + 1) * width.itemsize, f"the segment bounds over {shape[0]} dense positions")
     found: Lines | None
@@ -126,7 +137,7 @@ def compressed(given: Given, format: Format) -> PhysicalArrays | None:
         found = sorter.lines(coords, given.values, shape, given.duplicates == "sum")
     if found is None or not _may_drop(given, found[2].size):
         return None
-    return {inner.names[0]: found[0], inner.names[1]: found[1], "val": found[2]}
+    return {names[0]: found[0], names[1]: found[1], "val": found[2]}
 
 
 def _may_drop(given: Given, left: int) -> bool:
