@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from tensorel.stats.collect import collect, collect_pairs
-from tensorel.stats.reading import of_read
-from tensorel.stats.relation import Relation
+from tensorel.stats.relation import Relation, of_read
 from tensorel.storage.convert import from_dense, to_format
 from tensorel.storage.stored import Stored
 

@@ -12,9 +12,16 @@ from tensorel.ir.build import as_expr, plus, times
 from tensorel.ir.nodes import Index, Read, Source, const
 from tensorel.kernels.support import FALSE, TRUE, conjunction, disjunction, has
 from tensorel.stats.collect import collect
-from tensorel.stats.combine import join, project, reduce_over, restrict, union
-from tensorel.stats.reading import of_read
-from tensorel.stats.relation import rename
+from tensorel.stats.relation import (
+    join,
+    of_read,
+    of_relation,
+    project,
+    reduce_over,
+    rename,
+    restrict,
+    union,
+)
 from tensorel.stats.simplex import maximum
 from tensorel.stats.support import points, reader
 
@@ -195,6 +202,29 @@ def evaluate_index(e, values):
         return int(e.value)
     a, b = (evaluate_index(x, values) for x in e.args)
     return a + b if e.op.name == "add" else a * b
+
+
+@pytest.mark.parametrize("form", INDICES)
+def test_reads_of_intermediates(form):
+    """The cells of A @ B, read at computed indices."""
+    rng = np.random.default_rng(31)
+    exprs = INDICES[form](Index("i"), Index("j"))
+    free = sorted(set().union(*[e.free for e in exprs]))
+    for _ in range(15):
+        terms = [(random_pattern(rng, (7, 8), str(rng.choice(KINDS))), "xk"),
+                 (random_pattern(rng, (8, 6), str(rng.choice(KINDS))), "ky")]
+        sizes = {"x": 7, "k": 8, "y": 6}
+        cells = joined({"x": 7, "y": 6, "k": 8}, terms).any(axis=2)
+        product = project(join(*[relation_of(p, ns, sizes) for p, ns in terms]), "xy")
+        extents = {"i": int(rng.choice([3, 7])), "j": int(rng.choice([4, 6]))}
+        relation = of_relation(product, "xy", exprs, extents)
+        truth = np.zeros(tuple(extents[f] for f in free), bool)
+        for at in np.ndindex(truth.shape):
+            r, c = (evaluate_index(e, dict(zip(free, at))) for e in exprs)
+            truth[at] = 0 <= r < 7 and 0 <= c < 6 and cells[r, c]
+        assert relation.bound >= np.count_nonzero(truth)
+        for (given, counted, p), value in relation.constraints.items():
+            assert value * (1 + 1e-9) >= norm(truth, free, given, counted, p)
 
 
 def test_gathers_are_bounded():

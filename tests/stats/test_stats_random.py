@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 from stats_support import KINDS, joined, random_pattern, relation_of
 
-from tensorel.stats.combine import extend, join, project, reduce_over, restrict, union
+from tensorel.stats.relation import extend, join, project, reduce_over, restrict, union
 
 NAMES = "ijkl"
 FORMATS = {1: ("coo", "csf"), 2: ("coo", "csr", "csc", "bsr(2,2)", "dense", "dia"),

@@ -12,9 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tensorel.stats.collect import collect, collect_pairs
-from tensorel.stats.combine import join, project, union
-from tensorel.stats.reading import of_read
-from tensorel.stats.relation import Relation
+from tensorel.stats.relation import Relation, join, of_read, project, union
 from tensorel.storage.convert import from_coo
 from tensorel.storage.stored import Stored
 

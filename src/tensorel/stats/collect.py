@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from tensorel.stats.entries import CHUNK, IntArray, Levels, coordinate_chunks, pattern
+from tensorel.stats.entries import CHUNK, IntArray, Levels, Nodes, coordinate_chunks, pattern
 from tensorel.stats.facts import (
     Axes,
     Degrees,
@@ -240,19 +240,30 @@ def _bandwidth(stored: Stored, coords: tuple[IntArray, ...] | None) -> tuple[int
             found = [_offsets(c) for c in levels.chunks()]
             offsets = np.asarray(found).reshape(-1, 2)
         else:  # ascending segments: their ends suffice
-            held = np.flatnonzero(np.diff(first.bounds))
-            row = held if first.keys is None else first.keys[held].astype(np.int64)
-            bounds = first.bounds.astype(np.int64) - inner.start
-            low, high = inner.keys[bounds[held]] - row, inner.keys[bounds[held + 1] - 1] - row
-            if not held.size:
-                return None
-            least, most = int(low.min()), int(high.max())
-            return (-least, most) if order == (0, 1) else (most, -least)
+            found_band = _segment_ends(first, inner)
+            if found_band is None or order == (0, 1):
+                return found_band
+            return found_band[1], found_band[0]
     else:
         offsets = np.asarray([_offsets(coords)] if coords[0].size else []).reshape(-1, 2)
     if not offsets.size:
         return None
     return -int(offsets[:, 0].min()), int(offsets[:, 1].max())
+
+
+def _segment_ends(outer: Nodes, inner: Nodes) -> tuple[int, int] | None:
+    """(max(outer - inner), max(inner - outer)) of two levels, the inner one ascending."""
+    assert outer.bounds is not None and inner.keys is not None
+    begins, ends = outer.bounds[:-1], outer.bounds[1:]
+    rows = np.arange(outer.stop - outer.start) if outer.keys is None else outer.keys
+    held = begins < ends
+    if not held.all():
+        begins, ends, rows = begins[held], ends[held], rows[held]
+    if not rows.size:
+        return None
+    low = inner.keys[begins if not inner.start else begins - inner.start] - rows
+    high = inner.keys[ends - (1 + inner.start)] - rows
+    return -int(low.min()), int(high.max())
 
 
 def _offsets(coords: tuple[IntArray, ...]) -> tuple[int, int]:
@@ -279,7 +290,7 @@ def _tiles(stored: Stored, coords: tuple[IntArray, ...] | None) -> Tiles:
             for row, (lo, hi) in zip(rows, levels.first_axis_ranges(size[outer])):
                 for at in range(lo, hi, CHUNK // 2):
                     keys = last.keys[at - last.start : min(at + CHUNK // 2, hi) - last.start]
-                    row += np.bincount(keys >> shifts[inner], minlength=grid[inner])
+                    _count_into(row, keys >> shifts[inner])
             return Tiles(size, counts)
     flat = counts.reshape(-1)
     pieces = coordinate_chunks(stored) if coords is None else iter([coords])
@@ -290,6 +301,18 @@ def _tiles(stored: Stored, coords: tuple[IntArray, ...] | None) -> Tiles:
             key += c >> s
         flat += np.bincount(key, minlength=flat.size)
     return Tiles(size, counts)
+
+
+def _count_into(counts: npt.NDArray[np.int64], keys: IntArray) -> None:
+    """Add the number of each key. Long runs of one key, as in bands, are counted as runs."""
+    sample = keys[:1024]
+    if keys.size < 1024 or 8 * np.count_nonzero(sample[1:] != sample[:-1]) > 1024:
+        counts += np.bincount(keys, minlength=counts.size)
+        return
+    starts = np.flatnonzero(keys[1:] != keys[:-1]) + 1
+    lengths = np.diff(starts, prepend=0, append=keys.size)
+    runs = np.bincount(keys[np.concatenate(([0], starts))], lengths, counts.size)
+    counts += runs.astype(np.int64)
 
 
 def collect_tiles(stored: Stored) -> TensorStats:

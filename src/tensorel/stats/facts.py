@@ -115,6 +115,9 @@ class TensorStats:
     def constant(self) -> complex | None:
         return None if self.values is None else self.values.constant
 
+    def vector(self, axis: int) -> Vector | None:
+        return self.vectors[axis] if self.vectors else None
+
     def degrees_of(self, axis: int) -> Degrees | None:
         """deg(all other axes | axis)."""
         if self.degrees is None:

@@ -81,3 +81,17 @@ def survivors(p: Poly | None, extent: int, distinct: float, points: float, share
     if found is None:
         return float(distinct * -np.expm1(loss * max(points / distinct, 1.0)))
     return float(np.dot(found.sizes, -np.expm1(loss * np.maximum(found.degrees, 1.0))))
+
+
+def least(polys: list[Poly | None], extent: int) -> Poly | None:
+    """The one with the least sum."""
+    held = [p for p in polys if p is not None]
+    return min(held, key=lambda p: total(p, extent), default=None)
+
+
+def to_total(p: Poly | None, extent: int, wanted: float) -> Poly | None:
+    """Scaled to a sum of ``wanted``."""
+    if p is None:
+        return None
+    now = total(p, extent)
+    return scaled(p, wanted / now) if now > 0 else p

@@ -19,10 +19,10 @@ from tensorel.ir.build import int_value
 from tensorel.ir.nodes import Expr, Index
 from tensorel.records import dataclass
 from tensorel.stats.bounds import NONE, Constraints, Names, tighten
-from tensorel.stats.facts import TensorStats
+from tensorel.stats.facts import Axes, Degrees, TensorStats
 from tensorel.stats.grids import Grid, Grids, widths
+from tensorel.stats.pointset import Bands, Relation, everything, nothing, rename
 from tensorel.stats.polys import Poly, flat, scaled, single, survivors, total
-from tensorel.stats.relation import Bands, Relation, everything, nothing
 from tensorel.stats.vectors import Vector
 
 
@@ -97,6 +97,38 @@ def of_read(stats: TensorStats, indices: Sequence[Expr | str], extents: Mapping[
                     exact=_exact(stats, places) if plain else frozenset())
 
 
+def of_relation(r: Relation, axes: Sequence[str], indices: Sequence[Expr | str],
+                extents: Mapping[str, int]) -> Relation:
+    """The index tuples at which a read meets an intermediate result whose cells are ``r``, its
+    axes being the indices ``axes`` of r."""
+    names = [e if isinstance(e, str) else e.name if isinstance(e, Index) else "" for e in indices]
+    if len({*names}) == len(axes) and "" not in names and all(
+            extents[n] == r.extents[a] for n, a in zip(names, axes)):
+        return rename(r, dict(zip(axes, names)))
+    known = as_stats(r, axes)
+    found = of_read(known, indices, extents)
+    found.estimate *= min(r.estimate / max(known.count, 1), 1.0)
+    return found
+
+
+def as_stats(r: Relation, axes: Sequence[str]) -> TensorStats:
+    """What the bounds of a relation say of the tensor that will hold its points."""
+    place_of = {n: k for k, n in enumerate(axes)}
+    degrees: dict[tuple[Axes, Axes], Degrees] = {}
+    distinct: dict[Axes, float] = {}
+    for (given, counted, p), value in r.constraints.items():
+        x = tuple(sorted([place_of[n] for n in given]))
+        y = tuple(sorted([place_of[n] for n in counted]))
+        if not given:
+            distinct[y] = value
+        elif p == inf:
+            size = prod([float(r.extents[n]) for n in given])
+            l2 = min(r.constraints.get((given, counted, 2.0), inf), size**0.5 * value)
+            degrees[x, y] = Degrees(size, value, size * value, l2, False)
+    return TensorStats(tuple([r.extents[n] for n in axes]), int(min(r.bound, 2**62)),
+                       degrees=degrees, distinct=distinct)
+
+
 def _inside(stats: TensorStats, places: list[Place], names: Mapping[str, int]) -> bool:
     """All coordinates are surely in range."""
     for p in places:
@@ -142,7 +174,7 @@ def _constraints(stats: TensorStats, places: list[Place], names: Mapping[str, in
         if p.name is None and p.start is not None:
             _fix(stats, p, places, constraints)
         vector = vectors[p.axis]
-        if vector is not None and vector is not stats.vectors[p.axis]:
+        if vector is not None and vector is not stats.vector(p.axis):
             rest = [q for q in places if q is not p]
             add([], places, 1.0, vector.total)
             add([], [p], 1.0, vector.distinct)
@@ -155,7 +187,7 @@ def _constraints(stats: TensorStats, places: list[Place], names: Mapping[str, in
 
 def _fix(stats: TensorStats, p: Place, places: list[Place], constraints: Constraints) -> None:
     """A literal coordinate whose count is known."""
-    vector = stats.vectors[p.axis] if stats.vectors else None
+    vector = stats.vector(p.axis)
     if vector is not None and p.start is not None:
         inside = 0 <= p.start < stats.shape[p.axis]
         held = float(vector.at(p.start)) if inside else 0.0
@@ -181,7 +213,7 @@ def _close(constraints: Constraints, names: Mapping[str, int]) -> None:
 
 def _vector(stats: TensorStats, p: Place, names: Mapping[str, int]) -> Vector | None:
     """Entries per value of the index of an injective place."""
-    vector = stats.vectors[p.axis] if stats.vectors else None
+    vector = stats.vector(p.axis)
     if vector is None or p.name is None or p.start is None:
         return None
     extent = names[p.name]
@@ -193,7 +225,7 @@ def _vector(stats: TensorStats, p: Place, names: Mapping[str, int]) -> Vector | 
 def _estimate(stats: TensorStats, places: list[Place], vectors: Mapping[int, Vector | None],
               names: Mapping[str, int]) -> float:
     """Stored entries, times the share that each axis keeps, times the indices per coordinate."""
-    if all(p.name is not None and vectors[p.axis] is not stats.vectors[p.axis] for p in places):
+    if all(p.name is not None and vectors[p.axis] is not stats.vector(p.axis) for p in places):
         found = _within_tiles(stats, places, names)
         if found is not None:
             return found
@@ -208,7 +240,7 @@ def _estimate(stats: TensorStats, places: list[Place], vectors: Mapping[int, Vec
             kept = min(names[p.name] / extent, 1.0)
             estimate *= kept if vector is None else vector.total / stats.count
         elif p.start is not None:
-            whole = stats.vectors[p.axis] if stats.vectors else None
+            whole = stats.vector(p.axis)
             inside = 0 <= p.start < stats.shape[p.axis]
             estimate *= (1 / extent if whole is None else whole.at(p.start) / stats.count
                          ) if inside else 0.0

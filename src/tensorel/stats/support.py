@@ -9,14 +9,14 @@ from tensorel.ir.nodes import Read, Source
 from tensorel.kernels.support import Formula
 from tensorel.stats.combine import extend, join, union
 from tensorel.stats.facts import TensorStats
+from tensorel.stats.pointset import Relation, everything, nothing
 from tensorel.stats.reading import of_read
-from tensorel.stats.relation import Relation, everything, nothing
 
 
 def points(formula: Formula, extents: Mapping[str, int], of_read: Callable[[Read], Relation]
            ) -> Relation:
     """The points of the loops over ``extents`` at which ``formula`` holds. Its projection onto
-    some indices is ``combine.project(points(...), names)``."""
+    some indices is ``reduction.project(points(...), names)``."""
     return extend(_points(formula, extents, of_read), dict(extents))
 
 

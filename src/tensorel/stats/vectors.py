@@ -226,22 +226,32 @@ def profile(vectors: tuple[Vector, ...], extent: int) -> Profile:
     key = ("profile", *sorted([v.serial for v in vectors]))
     found = first._memo.get(key)
     if found is None:
-        found = _profile(product_values(vectors, extent))
+        found = _profile_of(vectors, extent)
         first._keep(key, found)
     return found  # type: ignore[return-value]
 
 
-def _profile(values: FloatArray) -> Profile:
+def _profile_of(vectors: tuple[Vector, ...], extent: int) -> Profile:
+    if len(vectors) == 1 and vectors[0].largest < _SMALL:
+        whole: npt.NDArray[np.generic] = vectors[0].counts
+    else:
+        whole = product_values(vectors, extent)
+        if not whole.size or float(whole.max()) >= _SMALL:
+            return _binned(whole.astype(np.float64), None)
+    histogram = np.bincount(whole.astype(np.int32))  # few different values
+    if histogram.size:
+        histogram[0] = 0
+    values = np.flatnonzero(histogram)
+    return _binned(values.astype(np.float64), histogram[values].astype(np.float64))
+
+
+def _binned(values: FloatArray, weights: FloatArray | None) -> Profile:
     if not values.size:
         return Profile(np.zeros(1), np.zeros(1))
     least, most = float(values.min()), float(values.max())
     if least == most:
-        return Profile(np.full(1, float(values.size)), np.full(1, most))
-    weights: FloatArray | None = None
-    if most < _SMALL:  # few different values: histogram first
-        histogram = np.bincount(values.astype(np.int64))
-        values = np.flatnonzero(histogram).astype(np.float64)
-        weights = histogram[histogram != 0].astype(np.float64)
+        size = float(values.size if weights is None else weights.sum())
+        return Profile(np.full(1, size), np.full(1, most))
     at = np.searchsorted(np.geomspace(least, most, BINS + 1)[1:-1], values, side="right")
     sizes = np.bincount(at, weights, BINS)
     sums = np.bincount(at, values if weights is None else values * weights, BINS)

@@ -1,0 +1,212 @@
+"""Sets of points over named indices, known by their sizes.
+
+A ``Relation`` stands for the index tuples where something is stored. Joins intersect (a product
+of tensors), unions unite (a sum), reductions project. Each carries an *estimate* of the number
+of points, for costs, and a *bound* that always holds, for memory.
+
+Estimates follow count vectors: how many points each coordinate of each index has. For A[i,k] *
+B[k,j] the number of points is exact. ``limits`` are such vectors that no coordinate exceeds.
+Bands (j - i within a range) become degree constraints, also through joins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from math import inf, prod
+
+from tensorel.stats.bounds import (
+    NONE,
+    Chains,
+    Constraints,
+    Names,
+    entropy_bound,
+    tighten,
+    whole,
+)
+from tensorel.stats.grids import Grids
+from tensorel.stats.polys import Poly, flat
+
+Bands = dict[tuple[str, str], tuple[float, float]]
+
+
+class Relation:
+    """Immutable. ``names`` in a fixed order, ``extents`` of each; ``distinct``: estimated number
+    of coordinates that occur; ``counts`` and ``limits``: estimated and greatest number of
+    points of each coordinate, None where not known; ``bands[x, y]``: y - x lies within;
+    ``grids[x, y]``: points per tile; ``larger``: the relation that this one is a projection of;
+    ``exact``: sets of indices whose constraint is the true number of values."""
+
+    def __init__(
+        self, extents: Mapping[str, int], estimate: float, distinct: dict[str, float],
+        counts: dict[str, Poly | None], limits: dict[str, Poly | None],
+        constraints: Constraints, bands: Bands, grids: Grids | None = None,
+        larger: Relation | None = None, exact: frozenset[Names] = frozenset(),
+    ) -> None:
+        self.extents = extents
+        self.names = tuple(extents)
+        self.all = frozenset(extents)
+        self.distinct = distinct
+        self.counts = counts
+        self.limits = limits
+        self.constraints = constraints
+        self.bands = bands
+        self.grids: Grids = {} if grids is None else grids
+        self.larger = larger
+        self.exact = exact
+        self.estimate = max(min(estimate, self.cardinality), 0.0)
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"{n} in {e}" for n, e in self.extents.items())
+        return f"Relation({names}: about {self.estimate:.4g}, at most {self.bound:.4g})"
+
+    @property
+    def room(self) -> float:
+        """The number of all index tuples."""
+        return prod(map(float, self.extents.values()))
+
+    @property
+    def cardinality(self) -> float:
+        """The bound that stands among the constraints; ``bound`` is tighter."""
+        if not self.all:
+            return self.constraints.get((NONE, NONE, 1.0), 1.0)
+        return self.constraints[NONE, self.all, 1.0]
+
+    @cached_property
+    def chains(self) -> Chains:
+        return Chains(with_bands(self))
+
+    @cached_property
+    def bound(self) -> float:
+        """At most so many points, always."""
+        if not self.all:
+            return self.cardinality
+        if self.larger is not None and self.larger.bound < 1:
+            return 0.0
+        best = min(self.chains.bound(self.all), self.room)
+        if best > 1 and self._pays():
+            best = min(best, entropy_bound(with_bands(self), self.all) or inf)
+        if best > 1 and self.larger is not None:
+            best = min(best, self.larger.bound)
+        return whole(best)
+
+    def _pays(self) -> bool:
+        """At least three relations of two or more indices were joined: else chains, with the
+        exact sizes of pairs, are best."""
+        return sum(not x and 1 < len(y) < len(self.all) for x, y, _ in self.constraints) > 2
+
+    def distinct_bound(self, name: str) -> float:
+        return self.constraints.get((NONE, frozenset((name,)), 1.0), float(self.extents[name]))
+
+    def degree_bound(self, given: Names, counted: Names | None = None) -> float:
+        """At most so many values of ``counted`` (default: all other indices) occur with one
+        value of ``given``."""
+        target = self.all if counted is None else counted
+        return min(self.chains.bound(target, given),
+                   prod([float(self.extents[n]) for n in target - given]))
+
+
+def everything(extents: Mapping[str, int]) -> Relation:
+    """All index tuples.
+
+    >>> everything({"i": 3, "j": 4})
+    Relation(i in 3, j in 4: about 12, at most 12)
+    """
+    size = prod(map(float, extents.values()))
+    constraints: Constraints = {}
+    polys: dict[str, Poly | None] = {}
+    for n, e in extents.items():
+        tighten(constraints, NONE, frozenset((n,)), 1.0, float(e))
+        polys[n] = flat(size / e if e else 0.0)
+    if extents:
+        tighten(constraints, NONE, frozenset(extents), 1.0, size)
+    distinct = {n: float(e) if size else 0.0 for n, e in extents.items()}
+    return Relation(dict(extents), size, distinct, polys, polys, constraints, {})
+
+
+def nothing(extents: Mapping[str, int]) -> Relation:
+    """No index tuple."""
+    constraints: Constraints = {(NONE, frozenset((n,)), 1.0): 0.0 for n in extents}
+    constraints[NONE, frozenset(extents), 1.0] = 0.0
+    polys: dict[str, Poly | None] = {n: flat(0.0) for n in extents}
+    return Relation(dict(extents), 0.0, dict.fromkeys(extents, 0.0), polys, polys, constraints, {})
+
+
+def rename(r: Relation, names: Mapping[str, str]) -> Relation:
+    """With other names of indices; no two may become one."""
+
+    def new(n: str) -> str:
+        return names.get(n, n)
+
+    def all_new(ns: Names) -> Names:
+        return frozenset([new(n) for n in ns])
+
+    return Relation(
+        {new(n): e for n, e in r.extents.items()}, r.estimate,
+        {new(n): d for n, d in r.distinct.items()}, {new(n): c for n, c in r.counts.items()},
+        {new(n): c for n, c in r.limits.items()},
+        {(all_new(x), all_new(y), p): v for (x, y, p), v in r.constraints.items()},
+        {(new(x), new(y)): b for (x, y), b in r.bands.items()},
+        {(new(x), new(y)): g for (x, y), g in r.grids.items()},
+        r.larger,
+        frozenset([all_new(ns) for ns in r.exact]),
+    )
+
+
+def with_bands(r: Relation) -> Constraints:
+    """The constraints, with those that follow from the bands between any two indices."""
+    if not r.bands:
+        return r.constraints
+    constraints = dict(r.constraints)
+    for (x, y), (low, high) in closed(r.bands).items():
+        width = max(high - low + 1, 0.0)
+        tighten(constraints, frozenset((x,)), frozenset((y,)), inf, width)
+        tighten(constraints, frozenset((y,)), frozenset((x,)), inf, width)
+    return constraints
+
+
+def closed(bands: Bands) -> Bands:
+    """The bands that follow: differences add along paths."""
+    if len(bands) < 2:
+        return bands
+    names = sorted({n for pair in bands for n in pair})
+    most: dict[tuple[str, str], float] = {}  # y - x <= most[x, y]
+    for (x, y), (low, high) in bands.items():
+        most[x, y] = min(most.get((x, y), inf), high)
+        most[y, x] = min(most.get((y, x), inf), -low)
+    for k in names:
+        for x in names:
+            first = most.get((x, k))
+            if first is None:
+                continue
+            for y in names:
+                second = most.get((k, y))
+                if second is not None and x != y and first + second < most.get((x, y), inf):
+                    most[x, y] = first + second
+    return {(x, y): (-most[y, x], high) for (x, y), high in most.items()
+            if x < y and (y, x) in most}
+
+
+def merged_bands(a: Bands, b: Bands) -> Bands:
+    """Both hold."""
+    if not a or not b:
+        return a or b
+    bands = dict(a)
+    for (x, y), (low, high) in b.items():
+        if (y, x) in bands:
+            x, y, low, high = y, x, -high, -low
+        held = bands.get((x, y))
+        bands[x, y] = (low, high) if held is None else (max(low, held[0]), min(high, held[1]))
+    return bands
+
+
+def hull(a: Bands, b: Bands) -> Bands:
+    """One or the other holds."""
+    bands: Bands = {}
+    for (x, y), (low, high) in b.items():
+        if (y, x) in a:
+            x, y, low, high = y, x, -high, -low
+        held = a.get((x, y))
+        if held is not None:
+            bands[x, y] = min(low, held[0]), max(high, held[1])
+    return bands

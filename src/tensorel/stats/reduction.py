@@ -1,0 +1,145 @@
+"""Reductions and selections of relations."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from math import expm1, inf, prod
+
+import numpy as np
+
+from tensorel.stats import grids
+from tensorel.stats.bounds import NONE, Constraints, Names, chain_bound, tighten, whole
+from tensorel.stats.pointset import Relation, closed, with_bands
+from tensorel.stats.polys import Poly, flat, least, profile_of, scaled, survivors, to_total
+
+
+def reduce_over(r: Relation, names: Collection[str]) -> Relation:
+    """The values of the other indices that have a point: a reduction over ``names``."""
+    gone = r.all.intersection(names)
+    if not gone:
+        return r
+    extents = {n: e for n, e in r.extents.items() if n not in gone}
+    keep = frozenset(extents)
+    if not keep:
+        done = min(r.cardinality, 1.0)
+        return Relation({}, min(r.estimate, done), {}, {}, {}, {(NONE, NONE, 1.0): done}, {})
+    constraints = _projected(r, keep)
+    bands = {pair: b for pair, b in closed(r.bands).items() if keep.issuperset(pair)}
+    tighten(constraints, NONE, keep, 1.0, min(r.cardinality, prod(map(float, extents.values()))))
+    most = whole(chain_bound(constraints, keep))
+    tighten(constraints, NONE, keep, 1.0, most)
+    estimate = min(_filled(r, keep, most), r.estimate, most)
+    counts: dict[str, Poly | None] = {}
+    limits: dict[str, Poly | None] = {}
+    for n, e in extents.items():
+        counts[n] = to_total(r.counts[n], e, estimate)
+        degree = constraints.get((frozenset((n,)), keep - {n}, inf), most)
+        limits[n] = least([r.limits[n], flat(degree if len(keep) > 1 else 1.0)], e)
+    distinct = {n: min(r.distinct[n], estimate) for n in extents}
+    return Relation(extents, estimate, distinct, counts, limits, constraints, bands,
+                    _grids_after(r, keep), r)
+
+
+def _grids_after(r: Relation, keep: Names) -> grids.Grids:
+    made = {pair: g for pair, g in r.grids.items() if keep.issuperset(pair)}
+    if not made and len(keep) == 2:
+        x, y = sorted(keep)
+        found = grids.through(r.grids, x, y, r.all - keep)
+        if found is not None:
+            made[x, y] = found
+    return made
+
+
+def project(r: Relation, names: Collection[str]) -> Relation:
+    """The values of ``names`` that have a point."""
+    return reduce_over(r, r.all.difference(names))
+
+
+def _projected(r: Relation, keep: Names) -> Constraints:
+    """Constraints of the projection. Dropping counted indices only lowers counts; constraints
+    that are given a dropped index live on through the chains that used them."""
+    constraints: Constraints = {}
+    for (given, counted, p), value in with_bands(r).items():
+        if given <= keep:
+            tighten(constraints, given, counted & keep, p, value)
+    if len(keep) > 1:
+        for n in keep:
+            one = frozenset((n,))
+            tighten(constraints, one, keep - one, inf, r.chains.bound(keep, one))
+            if len(keep) > 2:
+                for m in keep - one:
+                    tighten(constraints, one, frozenset((m,)), inf,
+                            r.chains.bound(frozenset((m,)), one))
+    return constraints
+
+
+def _filled(r: Relation, keep: Names, most: float) -> float:
+    """Expected number of cells hit by the points, as uneven as the indices are: bins of alike
+    coordinates of two indices make a grid, each square of which fills up by itself."""
+    points = r.estimate
+    if points <= 0 or most <= 0:
+        return 0.0
+    if len(keep) == 1:
+        (n,) = keep
+        return min(r.distinct[n], points)
+    if keep in r.exact:
+        return most
+    room = _room(r, keep)
+    fewest = points
+    if len(keep) == 2 and r.grids:
+        x, y = sorted(keep)
+        grid = grids.through(r.grids, x, y, r.all - keep)
+        if grid is not None:
+            fewest = grids.filled(grid, points)
+    if len(keep) == 2:
+        x, y = sorted(keep)
+        rows, columns = profile_of(r.counts[x], r.extents[x]), profile_of(r.counts[y], r.extents[y])
+        if rows is not None and columns is not None and rows.sizes.size + columns.sizes.size > 2:
+            share = room / max(r.distinct[x] * r.distinct[y], 1.0)
+            alive_x = min(r.distinct[x] / max(float(rows.sizes.sum()), 1.0), 1.0)
+            alive_y = min(r.distinct[y] / max(float(columns.sizes.sum()), 1.0), 1.0)
+            cells = np.outer(rows.sizes * alive_x, columns.sizes * alive_y) * share
+            hits = np.outer(rows.sizes * rows.degrees, columns.sizes * columns.degrees)
+            hits *= points / max(float(hits.sum()), 1e-300)
+            held = (cells * -np.expm1(-hits / np.maximum(cells, 1e-300))).sum()
+            return min(float(held), fewest)
+    return min(room * -expm1(-points / room), fewest)
+
+
+def _room(r: Relation, keep: Names) -> float:
+    """Cells that can be hit: coordinates that occur, within bands."""
+    bands = closed(r.bands)
+    room, bound = 1.0, list[str]()
+    for n in sorted(keep):
+        ways = max(r.distinct[n], 1.0)
+        for m in bound:
+            band = bands.get((m, n)) or bands.get((n, m))
+            if band is not None:
+                ways = min(ways, max(band[1] - band[0] + 1, 1.0))
+        room *= ways
+        bound.append(n)
+    return room
+
+
+def restrict(r: Relation, name: str, fraction: float | None = None, bound: float | None = None
+             ) -> Relation:
+    """The points whose ``name`` is in some set: about ``fraction`` of the coordinates that
+    occur, at most ``bound`` of them."""
+    held = r.distinct[name]
+    if fraction is None:
+        fraction = 1.0 if bound is None else min(bound / held, 1.0) if held else 0.0
+    one = frozenset((name,))
+    constraints = dict(r.constraints)
+    if bound is not None:
+        tighten(constraints, NONE, one, 1.0, float(bound))
+        tighten(constraints, NONE, r.all, 1.0, whole(chain_bound(constraints, r.all)))
+    estimate = r.estimate * fraction
+    distinct = {
+        n: d * fraction if n == name else survivors(r.counts[n], r.extents[n], d, r.estimate,
+                                                    fraction)
+        for n, d in r.distinct.items()}
+    counts = {n: scaled(c, fraction) for n, c in r.counts.items()}
+    return Relation(r.extents, estimate, distinct, counts, r.limits, constraints, r.bands,
+                    r.grids)
+
+
