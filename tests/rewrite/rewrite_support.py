@@ -43,9 +43,9 @@ def values(dtype: str, seed: int, hard: bool = False) -> dict[str, np.ndarray]:
 
 
 class Programs:
-    """Expressions of one dtype whose free indices are i and j."""
+    """Expressions of one dtype whose free indices are i and j; ``pure``: of one semiring."""
 
-    def __init__(self, seed: int, dtype: str) -> None:
+    def __init__(self, seed: int, dtype: str, pure: str = "") -> None:
         self.random = random.Random(seed)
         self.dtype = np.dtype(dtype)
         self.names = sources(dtype)
@@ -56,6 +56,11 @@ class Programs:
         self.unary = [ops.logical_not] if kind == "b" else [ops.negative, ops.square]
         self.monoids = [ops.logical_or, ops.logical_and] if kind == "b" else [
             ops.add, ops.add, ops.maximum, ops.minimum]
+        if pure == "ring":
+            self.binary = [ops.add, ops.multiply, ops.subtract, ops.multiply]
+            self.monoids = [ops.add]
+        elif pure == "max-plus":
+            self.binary, self.unary, self.monoids = [ops.add, ops.maximum], [ops.exp], [ops.maximum]
 
     def make(self, depth: int, scope: tuple[str, ...] = ("i", "j")) -> Expr:
         r = self.random

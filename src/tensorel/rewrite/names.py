@@ -73,6 +73,8 @@ def relabel(e: Expr, names: Mapping[str, str]) -> Expr:
 
 def bound_names(e: Expr) -> frozenset[str]:
     """The names that reductions below bind: no free index may get one of them."""
+    if isinstance(e, Read):
+        return frozenset()
     return frozenset(a.name for x in postorder(e) if isinstance(x, Reduce) for a in x.axes)
 
 
