@@ -291,7 +291,7 @@ def _tiles(stored: Stored, coords: tuple[IntArray, ...] | None) -> Tiles:
                 for at in range(lo, hi, CHUNK // 2):
                     keys = last.keys[at - last.start : min(at + CHUNK // 2, hi) - last.start]
                     _count_into(row, keys >> shifts[inner])
-            return Tiles(size, counts)
+            return Tiles(stored.shape, size, counts)
     flat = counts.reshape(-1)
     pieces = coordinate_chunks(stored) if coords is None else iter([coords])
     for piece in pieces:
@@ -300,7 +300,7 @@ def _tiles(stored: Stored, coords: tuple[IntArray, ...] | None) -> Tiles:
             key *= g
             key += c >> s
         flat += np.bincount(key, minlength=flat.size)
-    return Tiles(size, counts)
+    return Tiles(stored.shape, size, counts)
 
 
 def _count_into(counts: npt.NDArray[np.int64], keys: IntArray) -> None:

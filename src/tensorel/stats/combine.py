@@ -14,6 +14,7 @@ from tensorel.stats.pointset import (
     hull,
     merged_bands,
     nothing,
+    rename,
 )
 from tensorel.stats.polys import (
     Poly,
@@ -27,9 +28,6 @@ from tensorel.stats.polys import (
     total,
     total_of_product,
 )
-
-#: Bounds by pairs are tried for joins of up to so many relations.
-PAIRS_LIMIT = 6
 
 
 def join(*relations: Relation) -> Relation:
@@ -46,23 +44,30 @@ def join(*relations: Relation) -> Relation:
     while rest:
         near = max(range(len(rest)), key=lambda k: len(rest[k].all & result.all))
         result = _join(result, rest.pop(near))
-    fresh = not any(result is r for r in relations)
-    if fresh and 2 < len(relations) <= PAIRS_LIMIT and result.cardinality:
-        _add_pairs(relations, result)
+    if any(result is r for r in relations) or not result.cardinality:
+        return result
+    result.parts = tuple([p for r in relations for p in r.parts or (r,)])
+    if any(r.larger is not None for r in relations):
+        result.larger = lambda: _unreduced(relations)
     return result
 
 
-def _add_pairs(relations: tuple[Relation, ...], result: Relation) -> None:
-    """The exact sizes of pairs that share one index bound the join as well."""
-    for k, a in enumerate(relations):
-        for b in relations[k + 1 :]:
-            shared = a.all & b.all
-            if len(shared) == 1:
-                (s,) = shared
-                points = total_of_product(a.limits[s], b.limits[s], a.extents[s])
-                if points is not None:
-                    tighten(result.constraints, NONE, a.all | b.all, 1.0, points)
-    result.estimate = min(result.estimate, result.cardinality)
+def _unreduced(relations: tuple[Relation, ...]) -> Relation:
+    """The join before the reductions of its parts: the reduced indices get names of their own."""
+    taken = set[str]().union(*[r.all for r in relations])
+    wide: list[Relation] = []
+    for r in relations:
+        if r.larger is not None:
+            inner = r.larger()
+            mapping: dict[str, str] = {}
+            for n in sorted(inner.all - r.all):
+                mapping[n] = n
+                while mapping[n] in taken:
+                    mapping[n] += "'"
+                taken.add(mapping[n])
+            r = rename(inner, mapping)
+        wide.append(r)
+    return join(*wide)
 
 
 def _join(a: Relation, b: Relation) -> Relation:

@@ -8,12 +8,14 @@ counts are upper bounds; with ``exact`` they are equalities.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from math import prod, sqrt
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorel.records import dataclass
+from tensorel.stats.grids import Grid, widths
 from tensorel.stats.vectors import Vector
 
 Axes = tuple[int, ...]
@@ -49,13 +51,20 @@ class Values:
         return self.constant == 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Tiles:
     """Stored entries per tile of a coarse grid: tile t of axis a holds the coordinates
     t * size[a] <= x < (t + 1) * size[a]."""
 
+    shape: tuple[int, ...]
     size: tuple[int, ...]
     counts: npt.NDArray[np.int64]
+
+    @cached_property
+    def grid(self) -> Grid:
+        """Of a matrix, for estimates."""
+        rows, columns = (widths(n, s) for n, s in zip(self.shape, self.size))
+        return Grid(self.counts.astype(np.float64), (rows, columns))
 
     @property
     def occupied(self) -> int:

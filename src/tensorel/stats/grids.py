@@ -6,6 +6,8 @@ alone, never bounds.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,19 +19,35 @@ class Grid:
     """``points[s, t]``: points whose x is in tile s and y in tile t. ``edges``: coordinates
     per tile of x and of y, the last tiles may be short."""
 
-    __slots__ = ("edges", "points")
-
     def __init__(self, points: FloatArray, edges: tuple[FloatArray, FloatArray]) -> None:
         self.points = points
         self.edges = edges
 
-    @property
+    @cached_property
     def turned(self) -> Grid:
         return Grid(self.points.T, self.edges[::-1])
 
-    @property
+    @cached_property
     def cells(self) -> FloatArray:
         return np.outer(*self.edges)
+
+    @cached_property
+    def density(self) -> FloatArray:
+        made: FloatArray = self.points / self.cells
+        return made
+
+    @cached_property
+    def expected(self) -> FloatArray:
+        """What the sums of rows and columns of tiles let one expect."""
+        total = float(self.points.sum())
+        made: FloatArray = np.outer(self.points.sum(1), self.points.sum(0))
+        made /= max(total, 1e-300)
+        return made
+
+    @cached_property
+    def expected_density(self) -> FloatArray:
+        made: FloatArray = self.expected / self.cells
+        return made
 
 
 Grids = dict[Pair, Grid]
@@ -53,7 +71,7 @@ def find(grids: Grids, x: str, y: str) -> Grid | None:
 
 
 def alike(a: Grid, b: Grid) -> bool:
-    return all(np.array_equal(p, q) for p, q in zip(a.edges, b.edges))
+    return all(p is q or np.array_equal(p, q) for p, q in zip(a.edges, b.edges))
 
 
 def together(a: Grids, b: Grids) -> Grids:
@@ -83,19 +101,12 @@ def either(a: Grids, b: Grids) -> Grids:
 
 
 def lift(a: Grid, b: Grid) -> float:
-    """How much more often points of a and b meet than the sums of rows and columns of tiles
-    let one expect."""
+    """How much more often points of a and b meet than is expected."""
     if not alike(a, b):
         return 1.0
-    real = float((a.points * b.points / a.cells).sum())
-    expected = float((_expected(a) * _expected(b) / a.cells).sum())
+    real = float(np.vdot(a.points, b.density))
+    expected = float(np.vdot(a.expected, b.expected_density))
     return real / expected if expected > 0 else 1.0
-
-
-def _expected(g: Grid) -> FloatArray:
-    total = float(g.points.sum())
-    made: FloatArray = np.outer(g.points.sum(1), g.points.sum(0)) / max(total, 1e-300)
-    return made
 
 
 def through(grids: Grids, x: str, y: str, gone: frozenset[str]) -> Grid | None:

@@ -148,4 +148,4 @@ def _band(p: tuple[int, int] | None, q: tuple[int, int] | None) -> tuple[int, in
 def _tiles(p: Tiles | None, q: Tiles | None) -> Tiles | None:
     if p is None or q is None or p.size != q.size:
         return None
-    return Tiles(p.size, p.counts + q.counts)
+    return Tiles(p.shape, p.size, p.counts + q.counts)

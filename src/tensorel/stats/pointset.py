@@ -11,7 +11,7 @@ Bands (j - i within a range) become degree constraints, also through joins.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from math import inf, prod
 
@@ -20,12 +20,14 @@ from tensorel.stats.bounds import (
     Chains,
     Constraints,
     Names,
+    chain_bound,
     entropy_bound,
     tighten,
     whole,
 )
 from tensorel.stats.grids import Grids
 from tensorel.stats.polys import Poly, flat
+from tensorel.stats.stars import part_bounds
 
 Bands = dict[tuple[str, str], tuple[float, float]]
 
@@ -34,14 +36,16 @@ class Relation:
     """Immutable. ``names`` in a fixed order, ``extents`` of each; ``distinct``: estimated number
     of coordinates that occur; ``counts`` and ``limits``: estimated and greatest number of
     points of each coordinate, None where not known; ``bands[x, y]``: y - x lies within;
-    ``grids[x, y]``: points per tile; ``larger``: the relation that this one is a projection of;
-    ``exact``: sets of indices whose constraint is the true number of values."""
+    ``grids[x, y]``: points per tile; ``larger``: gives the relation that this one is a
+    projection of; ``exact``: sets of indices whose constraint is the true number of values;
+    ``parts``: the relations that were joined to this one, none for others."""
 
     def __init__(
         self, extents: Mapping[str, int], estimate: float, distinct: dict[str, float],
         counts: dict[str, Poly | None], limits: dict[str, Poly | None],
         constraints: Constraints, bands: Bands, grids: Grids | None = None,
-        larger: Relation | None = None, exact: frozenset[Names] = frozenset(),
+        larger: Callable[[], Relation] | None = None, exact: frozenset[Names] = frozenset(),
+        parts: tuple[Relation, ...] = (),
     ) -> None:
         self.extents = extents
         self.names = tuple(extents)
@@ -54,6 +58,7 @@ class Relation:
         self.grids: Grids = {} if grids is None else grids
         self.larger = larger
         self.exact = exact
+        self.parts = parts
         self.estimate = max(min(estimate, self.cardinality), 0.0)
 
     def __repr__(self) -> str:
@@ -81,13 +86,14 @@ class Relation:
         """At most so many points, always."""
         if not self.all:
             return self.cardinality
-        if self.larger is not None and self.larger.bound < 1:
-            return 0.0
-        best = min(self.chains.bound(self.all), self.room)
+        constraints = dict(with_bands(self))
+        for names, most in part_bounds(self.parts):
+            tighten(constraints, NONE, names, 1.0, most)
+        best = min(chain_bound(constraints, self.all), self.room)
         if best > 1 and self._pays():
-            best = min(best, entropy_bound(with_bands(self), self.all) or inf)
+            best = min(best, entropy_bound(constraints, self.all) or inf)
         if best > 1 and self.larger is not None:
-            best = min(best, self.larger.bound)
+            best = min(best, self.larger().bound)
         return whole(best)
 
     def _pays(self) -> bool:
@@ -148,9 +154,25 @@ def rename(r: Relation, names: Mapping[str, str]) -> Relation:
         {(all_new(x), all_new(y), p): v for (x, y, p), v in r.constraints.items()},
         {(new(x), new(y)): b for (x, y), b in r.bands.items()},
         {(new(x), new(y)): g for (x, y), g in r.grids.items()},
-        r.larger,
-        frozenset([all_new(ns) for ns in r.exact]),
+        None if r.larger is None else lambda: renamed_larger(r, names),
+        frozenset([all_new(ns) for ns in r.exact]), tuple([rename(p, names) for p in r.parts]),
     )
+
+
+def renamed_larger(r: Relation, names: Mapping[str, str]) -> Relation:
+    """What ``r`` is a projection of, with new names for r's indices; those that were reduced
+    step aside from them."""
+    assert r.larger is not None
+    wide = r.larger()
+    taken = {names.get(n, n) for n in r.all}
+    mapping = {n: names.get(n, n) for n in r.all}
+    for n in sorted(wide.all - r.all):
+        fresh = n
+        while fresh in taken:
+            fresh += "'"
+        mapping[n] = fresh
+        taken.add(fresh)
+    return rename(wide, mapping)
 
 
 def with_bands(r: Relation) -> Constraints:

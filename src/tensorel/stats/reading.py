@@ -20,7 +20,7 @@ from tensorel.ir.nodes import Expr, Index
 from tensorel.records import dataclass
 from tensorel.stats.bounds import NONE, Constraints, Names, tighten
 from tensorel.stats.facts import Axes, Degrees, TensorStats
-from tensorel.stats.grids import Grid, Grids, widths
+from tensorel.stats.grids import Grids
 from tensorel.stats.pointset import Bands, Relation, everything, nothing, rename
 from tensorel.stats.polys import Poly, flat, scaled, single, survivors, total
 from tensorel.stats.vectors import Vector
@@ -293,8 +293,7 @@ def _grids(stats: TensorStats, places: list[Place]) -> Grids:
         return {}
     rows, columns = (p.name for p in places)
     assert rows is not None and columns is not None
-    edges = [widths(n, s) for n, s in zip(stats.shape, tiles.size)]
-    return {(rows, columns): Grid(tiles.counts.astype(np.float64), (edges[0], edges[1]))}
+    return {(rows, columns): tiles.grid}
 
 
 def _within_tiles(stats: TensorStats, places: list[Place], names: Mapping[str, int]

@@ -37,7 +37,7 @@ def reduce_over(r: Relation, names: Collection[str]) -> Relation:
         limits[n] = least([r.limits[n], flat(degree if len(keep) > 1 else 1.0)], e)
     distinct = {n: min(r.distinct[n], estimate) for n in extents}
     return Relation(extents, estimate, distinct, counts, limits, constraints, bands,
-                    _grids_after(r, keep), r)
+                    _grids_after(r, keep), lambda: r)
 
 
 def _grids_after(r: Relation, keep: Names) -> grids.Grids:
@@ -101,7 +101,7 @@ def _filled(r: Relation, keep: Names, most: float) -> float:
             cells = np.outer(rows.sizes * alive_x, columns.sizes * alive_y) * share
             hits = np.outer(rows.sizes * rows.degrees, columns.sizes * columns.degrees)
             hits *= points / max(float(hits.sum()), 1e-300)
-            held = (cells * -np.expm1(-hits / np.maximum(cells, 1e-300))).sum()
+            held = (cells * -np.expm1(-hits / np.maximum(cells, 1e-30))).sum()
             return min(float(held), fewest)
     return min(room * -expm1(-points / room), fewest)
 
@@ -140,6 +140,6 @@ def restrict(r: Relation, name: str, fraction: float | None = None, bound: float
         for n, d in r.distinct.items()}
     counts = {n: scaled(c, fraction) for n, c in r.counts.items()}
     return Relation(r.extents, estimate, distinct, counts, r.limits, constraints, r.bands,
-                    r.grids)
+                    r.grids, r.larger)
 
 
