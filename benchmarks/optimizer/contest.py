@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,8 @@ from suite.timing import interleave
 LOOP_BEHIND, PLAN_LIMIT, HIT_LIMIT = 1.3, 0.020, 100e-6
 #: A program of ours that runs longer is stopped.
 OURS_SECONDS = 10.0
+#: A peer whose first call takes longer is not called again.
+SLOW = 1.0
 
 
 @dataclass
@@ -54,7 +57,7 @@ class Result(Row):
         """What this case does not show, in words."""
         if self.wrong:
             return [self.wrong]
-        found = []
+        found = [] if self.ours else ["ours not timed"]
         ratios = [r for t in self.ours if (r := self.ratio(t)) is not None]
         if ratios and min(ratios) > BEHIND:
             found.append(f"{min(ratios):.2f}x the best peer")
@@ -103,60 +106,71 @@ def _readable(problem: Problem, result: Any) -> Any:
     return read(result) if read is not None else result
 
 
-def _answers(problem: Problem, ours: Any) -> tuple[list[Peer], list[str], list[str]]:
-    """Peers that agree with ours, notes on those that do not run, differences."""
-    agreed: list[Peer] = []
-    notes = [f"{p.label} not run: {p.skip}" for p in problem.peers if p.skip]
-    wrong: list[str] = []
+@dataclass
+class Answers:
+    """Peers to race, seconds of those that are too slow for more than one call, notes on those
+    that do not run, and differences from ours."""
+
+    racing: list[Peer] = field(default_factory=list)
+    slow: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+
+def _answers(problem: Problem, ours: Any) -> Answers:
+    """Each peer called once; ``ours`` is None where there is nothing to compare with."""
+    found = Answers(notes=[f"{p.label} not run: {p.skip}" for p in problem.peers if p.skip])
     for peer in problem.peers:
         if peer.job is None:
             continue
+        start = time.perf_counter()
         try:
             theirs = peer.job()
         except Exception as error:
-            notes.append(f"{peer.label} not run: {_first_line(error)}")
+            found.notes.append(f"{peer.label} not run: {_first_line(error)}")
             continue
-        gap = difference(ours, peer.read(theirs) if peer.read else theirs)
+        spent = time.perf_counter() - start
+        read = peer.read(theirs) if peer.read else theirs
+        gap = "" if ours is None else difference(ours, read)
         if gap:
-            wrong.append(f"{peer.label}: {gap}")
+            found.wrong.append(f"{peer.label}: {gap}")
+        elif spent > SLOW:
+            found.slow[peer.label] = spent
         else:
-            agreed.append(peer)
-    return agreed, notes, wrong
+            found.racing.append(peer)
+    return found
 
 
 def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
 
-def answer(case: Case, scale: float) -> list[str]:
-    """Differences between ours and each peer, without timing."""
+def answer(case: Case, scale: float, without: tuple[str, ...] = ()) -> list[str]:
+    """Differences between ours and each peer, but for some libraries, without timing."""
     problem = case.setup(scale)
-    return _answers(problem, _readable(problem, run_ours(problem)))[2]
+    problem = replace(problem, peers=tuple(p for p in problem.peers if p.library not in without))
+    return _answers(problem, _readable(problem, run_ours(problem))).wrong
 
 
 def measure(case: Case, scale: float, threads: tuple[int, ...], seconds: float) -> Result:
     row = Result(case.name, case.program)
-    agreed: list[Peer] = []
-    problem: Problem | None = None
+    problem = case.setup(scale)
+    ours = None
     try:
-        problem = case.setup(scale)
+        row.planning = planning.measure(problem)
         with limited(OURS_SECONDS):
-            ours = run_ours(problem)
-        ours = _readable(problem, ours)
+            ours = _readable(problem, run_ours(problem))
     except Exception as error:
         row.wrong, row.trouble = _first_line(error), traceback.format_exc()
-        if problem is None:
-            return row
-        agreed = [p for p in problem.peers if p.job is not None]
-        row.notes = [f"{p.label} not run: {p.skip}" for p in problem.peers if p.skip]
     else:
-        agreed, row.notes, wrong = _answers(problem, ours)
-        row.wrong = "; ".join(wrong)
-        del ours
-        row.planning = planning.measure(problem)
+        row.planning = replace(row.planning, hit=planning.hit(problem))
+    answers = _answers(problem, ours)
+    del ours
+    row.notes, row.peers = answers.notes, dict(answers.slow)
+    row.wrong = row.wrong or "; ".join(answers.wrong)
     jobs: dict[str, Job] = {} if row.wrong else {
         f"ours {t}": partial(_threaded, problem, t) for t in threads}
-    jobs |= {p.label: p.job for p in agreed if p.job is not None}
+    jobs |= {p.label: p.job for p in answers.racing if p.job is not None}
     _time(row, jobs, seconds)
     return row
 

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 import tensorel as tr
 from optimizer import native
-from optimizer.peers import Contest, Peer, c_loop, gram_work, guarded
-from suite.case import add
+from optimizer.peers import Contest, c_loop, gram_work, guarded
+from suite.case import Peer, add
 from suite.data import uniform
 
 NNZ = 1_000_000

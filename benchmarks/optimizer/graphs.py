@@ -11,8 +11,8 @@ from scipy.sparse.csgraph import breadth_first_order
 
 import tensorel as tr
 from optimizer import data, native
-from optimizer.peers import Contest, Peer, c_loop, duck_peer, gram_work, guarded
-from suite.case import Job, add
+from optimizer.peers import Contest, c_loop, duck_peer, gram_work, guarded
+from suite.case import Job, Peer, add
 
 GRAPHS = ("power-law", "email-Enron", "ca-AstroPh")
 

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 import tensorel as tr
 from optimizer import native
-from optimizer.peers import Contest, Peer, c_loop
-from suite.case import Job, add
+from optimizer.peers import Contest, c_loop
+from suite.case import Job, Peer, add
 
 
 @dataclass(frozen=True, eq=False)

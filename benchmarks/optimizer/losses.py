@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 import tensorel as tr
 from optimizer import data, native
-from optimizer.peers import Contest, Peer, c_loop, torch_peer
-from suite.case import add
+from optimizer.peers import Contest, c_loop, torch_peer
+from suite.case import Peer, add
 
 RANK = 50
 BLOCK = 4096

@@ -1,10 +1,11 @@
-"""Peers that need not be installed, with their time limits; and what a problem adds to a suite's."""
+"""Peers that need not be installed, with their time limits; what a case adds to the suite's."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -17,7 +18,7 @@ from suite.case import Job, Peer, Problem
 #: The label of the hand-written loop: a target of its own, not one of the peers.
 LOOP = "c loop"
 #: A query that runs longer is interrupted and counts as not run.
-QUERY_SECONDS = 10.0
+QUERY_SECONDS = 5.0
 #: Products of more multiplications are not given to a naive peer.
 MOST_WORK = 1.5e9
 
@@ -41,16 +42,13 @@ def torch_peer(form: str, make: Callable[[Any], Job], skip: str = "") -> Peer:
     """``make`` gets the torch module and returns the job."""
     if skip or find_spec("torch") is None:
         return Peer("torch", form, skip=skip or "not installed")
-    import torch
-
+    torch = import_module("torch")
     torch.sparse.check_sparse_tensor_invariants.disable()
     return Peer("torch", form, make(torch), read=_from_torch)
 
 
 def _from_torch(result: Any) -> Any:
-    import torch
-
-    if result.layout == torch.sparse_csr:
+    if str(result.layout) == "torch.sparse_csr":
         parts = (result.values(), result.col_indices(), result.crow_indices())
         return sp.csr_array(tuple(p.numpy() for p in parts), shape=tuple(result.shape))
     return result.to_dense().numpy()
@@ -66,9 +64,7 @@ def duck_peer(form: str, sql: str, tables: Mapping[str, Mapping[str, Any]],
     """``sql`` over tables of columns. The result comes as NumPy columns; ``read`` compares it."""
     if find_spec("duckdb") is None:
         return Peer("duckdb", form, skip="not installed")
-    import duckdb
-
-    db = duckdb.connect()
+    db: Any = import_module("duckdb").connect()
     for name, columns in tables.items():
         db.register("given", {k: np.asarray(v) for k, v in columns.items()})
         db.execute(f"CREATE TABLE {name} AS SELECT * FROM given")

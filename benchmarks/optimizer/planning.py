@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from optimizer.peers import Contest
@@ -16,13 +16,14 @@ from tensorel.engines import local
 @dataclass(frozen=True)
 class Planning:
     """Seconds. first: all passes, median of five plans made anew. hit: from the user's built
-    formula to its cached plan, median of 50. logical: the definitions. steps: the steps' texts."""
+    formula to its cached plan, median of 50 (0: no answer yet). logical: the definitions.
+    physical: the steps."""
 
     first: float
-    hit: float
-    passes: dict[str, float] = field(default_factory=dict)
-    logical: str = ""
-    physical: str = ""
+    passes: dict[str, float]
+    logical: str
+    physical: str
+    hit: float = 0.0
 
 
 def program(problem: Problem) -> Any:
@@ -37,13 +38,13 @@ def measure(problem: Problem) -> Planning:
     plans = [dict(made.explain().to_dict()["passes"]) for _ in range(5)]
     totals = sorted((sum(p.values()), k) for k, p in enumerate(plans))
     middle = totals[2]
-    made.compute()
-    return Planning(middle[0], _hit(problem), plans[middle[1]],
-                    str(made.explain(level="logical")), str(made.explain()))
+    return Planning(middle[0], plans[middle[1]], str(made.explain(level="logical")),
+                    str(made.explain()))
 
 
-def _hit(problem: Problem, tries: int = 50) -> float:
-    """Formulas are built anew each time, as a loop does; building is not counted."""
+def hit(problem: Problem, tries: int = 50) -> float:
+    """Seconds to the cached plan. Formulas are built anew each time, as a loop does; building
+    is not counted."""
     config, spent = current(), []
     for _ in range(tries):
         node = program(problem).node

@@ -13,7 +13,6 @@ import tensorel as tr
 from optimizer import data, native
 from optimizer.peers import (
     Contest,
-    Peer,
     c_loop,
     coo,
     duck_peer,
@@ -25,7 +24,7 @@ from optimizer.peers import (
     vector,
     vector_of,
 )
-from suite.case import Job, add
+from suite.case import Job, Peer, add
 
 COLUMNS = 250
 

@@ -11,8 +11,8 @@ import sparse
 
 import tensorel as tr
 from optimizer import data, native
-from optimizer.peers import Contest, Peer, c_loop, coo, duck_peer, guarded
-from suite.case import Job, add
+from optimizer.peers import Contest, c_loop, coo, duck_peer, guarded
+from suite.case import Job, Peer, add
 from suite.data import Entries, dense
 
 RANK = 25
