@@ -123,10 +123,10 @@ def through(grids: Grids, x: str, y: str, gone: frozenset[str]) -> Grid | None:
     return None
 
 
-def filled(grid: Grid, points: float) -> float:
-    """Expected number of cells hit by ``points`` that fall as the grid says."""
+def filled(grid: Grid, points: float) -> Grid:
+    """Expected number of different cells in each tile that ``points`` hit, falling as the grid
+    says."""
     total = float(grid.points.sum())
     if total <= 0:
-        return points
-    cells = grid.cells
-    return float((cells * -np.expm1(grid.points * (-points / total) / cells)).sum())
+        return grid
+    return Grid(grid.cells * -np.expm1(grid.density * (-points / total)), grid.edges)

@@ -28,7 +28,8 @@ def reduce_over(r: Relation, names: Collection[str]) -> Relation:
     tighten(constraints, NONE, keep, 1.0, min(r.cardinality, prod(map(float, extents.values()))))
     most = whole(chain_bound(constraints, keep))
     tighten(constraints, NONE, keep, 1.0, most)
-    estimate = min(_filled(r, keep, most), r.estimate, most)
+    cells = _grids_after(r, keep)
+    estimate = min(_filled(r, keep, most, cells), r.estimate, most)
     counts: dict[str, Poly | None] = {}
     limits: dict[str, Poly | None] = {}
     for n, e in extents.items():
@@ -37,17 +38,18 @@ def reduce_over(r: Relation, names: Collection[str]) -> Relation:
         limits[n] = least([r.limits[n], flat(degree if len(keep) > 1 else 1.0)], e)
     distinct = {n: min(r.distinct[n], estimate) for n in extents}
     return Relation(extents, estimate, distinct, counts, limits, constraints, bands,
-                    _grids_after(r, keep), lambda: r)
+                    cells, lambda: r)
 
 
 def _grids_after(r: Relation, keep: Names) -> grids.Grids:
+    """Cells per tile, for pairs of indices that stay."""
     made = {pair: g for pair, g in r.grids.items() if keep.issuperset(pair)}
     if not made and len(keep) == 2:
         x, y = sorted(keep)
         found = grids.through(r.grids, x, y, r.all - keep)
         if found is not None:
             made[x, y] = found
-    return made
+    return {pair: grids.filled(g, r.estimate) for pair, g in made.items()}
 
 
 def project(r: Relation, names: Collection[str]) -> Relation:
@@ -73,7 +75,7 @@ def _projected(r: Relation, keep: Names) -> Constraints:
     return constraints
 
 
-def _filled(r: Relation, keep: Names, most: float) -> float:
+def _filled(r: Relation, keep: Names, most: float, cells: grids.Grids) -> float:
     """Expected number of cells hit by the points, as uneven as the indices are: bins of alike
     coordinates of two indices make a grid, each square of which fills up by itself."""
     points = r.estimate
@@ -86,22 +88,18 @@ def _filled(r: Relation, keep: Names, most: float) -> float:
         return most
     room = _room(r, keep)
     fewest = points
-    if len(keep) == 2 and r.grids:
-        x, y = sorted(keep)
-        grid = grids.through(r.grids, x, y, r.all - keep)
-        if grid is not None:
-            fewest = grids.filled(grid, points)
     if len(keep) == 2:
+        fewest = min([float(g.points.sum()) for g in cells.values()], default=points)
         x, y = sorted(keep)
         rows, columns = profile_of(r.counts[x], r.extents[x]), profile_of(r.counts[y], r.extents[y])
         if rows is not None and columns is not None and rows.sizes.size + columns.sizes.size > 2:
             share = room / max(r.distinct[x] * r.distinct[y], 1.0)
             alive_x = min(r.distinct[x] / max(float(rows.sizes.sum()), 1.0), 1.0)
             alive_y = min(r.distinct[y] / max(float(columns.sizes.sum()), 1.0), 1.0)
-            cells = np.outer(rows.sizes * alive_x, columns.sizes * alive_y) * share
+            places = np.outer(rows.sizes * alive_x, columns.sizes * alive_y) * share
             hits = np.outer(rows.sizes * rows.degrees, columns.sizes * columns.degrees)
             hits *= points / max(float(hits.sum()), 1e-300)
-            held = (cells * -np.expm1(-hits / np.maximum(cells, 1e-30))).sum()
+            held = (places * -np.expm1(-hits / np.maximum(places, 1e-30))).sum()
             return min(float(held), fewest)
     return min(room * -expm1(-points / room), fewest)
 
