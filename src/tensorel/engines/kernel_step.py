@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensorel.config import Config
+from tensorel.engines.appending import Collector
 from tensorel.engines.combine import combine_list, repeat_missing
 from tensorel.errors import EngineError, MemoryLimitError
 from tensorel.ir.nodes import Const, Expr, Read, Source, postorder
@@ -32,7 +33,6 @@ SMALL_COST = 1e6  # below this one thread is enough: about a millisecond
 CALLER_COST = 5e7  # below this one thread's work is done by the caller: Ctrl-C waits for it
 RANGE_COST = 2e7  # a range should not take much longer than this: Ctrl-C waits for one
 RANGES_PER_WORKER = 8
-APPEND_COST = 10.0  # per entry; cheaper kernels do not gain from a second thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,81 +286,50 @@ def _run_levels(job: Job) -> Stored:
     nest, out = job.nest, job.out
     parallel = job.outer is not None and job.outer not in nest.reduced
     workers = job.workers() if parallel else 1
-    if not nest.reduced and job.step.cost < APPEND_COST * job.step.count:
-        workers = 1  # mostly memory traffic: joining the ranges would double it
     ranges = job.ranges(workers) if parallel else job.ranges(1, most=1)
     rows = math.prod(job.extents[n] for n in out.axes[: out.dense])
     pos: Array = np.zeros(rows + 1, out.place_dtype)
-    joined, sizes = _appended(job, ranges, workers, lambda: _workspace(job) | {"pos": pos})
-    if out.dense and sizes:
-        _shift(pos, ranges, rows // job.extents[out.axes[0]],
-               [s[f"idx{out.dense}"] for s in sizes])
+    stride = rows // job.extents[out.axes[0]] if out.dense and ranges else 0
+
+    def place(k: int, before: dict[str, int]) -> None:
+        """Sums over a range become sums from the start."""
+        if stride:
+            lo, hi = ranges[k]
+            pos[lo * stride + 1 : hi * stride + 1] += before[f"idx{out.dense}"]
+
+    joined = _appended(job, ranges, workers, lambda: _workspace(job) | {"pos": pos}, place)
     return _finish(job, _level_arrays(job, joined, pos))
 
 
-def _shift(pos: Array, ranges: list[tuple[int, int]], stride: int, sizes: list[int]) -> None:
-    """Sums over each range become sums from the start."""
-    before = 0
-    for (lo, hi), size in zip(ranges, sizes):
-        if before:
-            pos[lo * stride + 1 : hi * stride + 1] += before
-        before += size
-
-
 def _appended(job: Job, ranges: list[tuple[int, int]], workers: int,
-              own: Callable[[], dict[str, Array]]
-              ) -> tuple[dict[str, Array], list[dict[str, int]]]:
-    """Run a kernel with growable outputs; the pieces of all ranges, joined in order, and their
-    sizes where there were pieces to join."""
+              own: Callable[[], dict[str, Array]],
+              place: Callable[[int, dict[str, int]], None]) -> dict[str, Array]:
+    """Run a kernel with growable outputs; the pieces of all ranges, joined in order."""
     kernel, scalars = job.ready.kernel, job.scalars()
+    whole = job.buffers(1)
     if workers == 1:
-        buffers = job.buffers(1)
-        call = kernel.bind(job.arrays(own()), list(buffers.values()), scalars)
+        call = kernel.bind(job.arrays(own()), list(whole.values()), scalars)
         job.go([lambda w, lo=lo, hi=hi: call(lo, hi, job.control) for lo, hi in ranges], 1)  # type: ignore[misc]
-        return {name: b.take() for name, b in buffers.items()}, []
+        return {name: b.take() for name, b in whole.items()}
     spaces: list[dict[str, Array] | None] = [None] * workers
-    chunks: list[dict[str, Array]] = [{} for _ in ranges]
+    collector = Collector(whole, lambda: job.buffers(len(ranges)), job.control, place)
 
     def task(k: int, lo: int, hi: int) -> Callable[[int], int]:
         def run(worker: int) -> int:
             space = spaces[worker]
             if space is None:
                 space = spaces[worker] = own()
-            buffers = job.buffers(len(ranges))
+            buffers = collector.lend()
             status = kernel.run(job.arrays(space), list(buffers.values()), scalars, lo, hi,
                                 job.control)
-            chunks[k] = {name: b.take() for name, b in buffers.items()}
+            if status == Status.DONE and not collector.give(k, buffers):
+                return Status.OVER_LIMIT
             return status
 
         return run
 
     job.go([task(k, lo, hi) for k, (lo, hi) in enumerate(ranges)], workers)
-    sizes = [{name: a.size for name, a in c.items()} for c in chunks]
-    return _joined(job, chunks, workers), sizes
-
-
-def _joined(job: Job, chunks: list[dict[str, Array]], workers: int) -> dict[str, Array]:
-    """The pieces of all ranges one after another, copied by all workers."""
-    declared = job.ready.lowered.kernel.buffers
-    whole: dict[str, Array] = {}
-    tasks: list[Callable[[int], int]] = []
-    for b in declared:
-        sizes = [c[b.name].size for c in chunks]
-        whole[b.name] = np.empty(sum(sizes), b.dtype)
-        at = 0
-        for c, size in zip(chunks, sizes):
-            tasks.append(_copy(c, b.name, whole[b.name][at : at + size]))
-            at += size
-    job.go(tasks, workers)
-    return whole
-
-
-def _copy(piece: dict[str, Array], name: str, into: Array) -> Callable[[int], int]:
-    def run(worker: int) -> int:
-        into[:] = piece.pop(name)  # dropped as soon as it is copied
-        return Status.DONE
-
-    return run
+    return {name: b.take() for name, b in whole.items()}
 
 
 def _workspace(job: Job) -> dict[str, Array]:
@@ -421,7 +390,7 @@ def _bounds_of(counts: Array, total: int) -> Array:
 def _run_list(job: Job) -> Stored:
     nest, out, step = job.nest, job.out, job.step
     workers = job.workers()
-    joined, _ = _appended(job, job.ranges(workers), workers, dict)
+    joined = _appended(job, job.ranges(workers), workers, dict, lambda k, before: None)
     order = step.order or tuple(range(len(step.shape)))
     coords = [joined[f"idx{k}"] for k in range(len(out.axes))]
     by_axis = [coords[order.index(a)] for a in range(len(order))]

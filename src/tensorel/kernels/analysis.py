@@ -55,6 +55,8 @@ def is_indirect(body: tuple[Stmt, ...]) -> bool:
                 exprs = (stmt.value,)
                 if _reads(stmt.position, found):
                     return True
+            case AppendReserved(condition=Expr() as kept):
+                exprs = (stmt.value, kept)
             case Append() | AppendReserved():
                 exprs = (stmt.value,)
             case If():

@@ -112,6 +112,9 @@ class _Run:
             return
         if isinstance(stmt, AppendReserved) and len(values) >= self.room[stmt.buffer]:
             raise EngineError(f"no room reserved in {stmt.buffer.name} for value {len(values)}")
+        if isinstance(stmt, AppendReserved) and stmt.condition is not None \
+                and not self.truth(stmt.condition):
+            return
         values.append(_converted(self.value(stmt.value), stmt.buffer.dtype))
 
     def loop(self, stmt: For | While) -> bool:

@@ -7,7 +7,8 @@ The module exports one function,
 arrays: pointers to the data of the physical arrays, in order. An array that the kernel writes
 must not overlap any other of its arrays: each is ``noalias``.
 buffers: pointers to {ptr data, i64 length, i64 capacity, i64 item size}. A kernel keeps the
-length in a register; the rest stays in memory, where only growing changes it.
+length in a register, and where room was reserved the place of the data; the rest stays in
+memory, where only growing changes it.
 scalars: slots of 8 bytes, an int64 (all integers and bool) or a double (float32 too) each; a
 complex scalar takes two.
 control: {i64 cancel, i64 budget in bytes}.
@@ -21,7 +22,7 @@ import sys
 
 from tensorel.ir.nodes import Expr, Local, Read
 from tensorel.kernels.analysis import assigned, is_indirect, statements
-from tensorel.kernels.casts import cast
+from tensorel.kernels.casts import cast, truth
 from tensorel.kernels.expressions import Expressions
 from tensorel.kernels.instructions import PARTS, TYPES, Assembler, Value, code_of
 from tensorel.kernels.loops import (
@@ -29,7 +30,6 @@ from tensorel.kernels.loops import (
     AppendReserved,
     Assign,
     Break,
-    Buffer,
     Comment,
     Continue,
     For,
@@ -257,6 +257,7 @@ class _Emitter:
                 asm.do(f"%{name}{k} = getelementptr inbounds i64, ptr %state{k}, i64 {field}")
             found = asm.op(f"load i64, ptr %length{k}")
             asm.do(f"store i64 {found}, ptr {self._alloca(f'%b{k}.length', 'i64', '0')}")
+            self._alloca(f"%b{k}.data", "ptr", "null")
         self._alloca("%status", "i32", "0")
 
     def _leave(self, status: Status) -> None:
@@ -418,19 +419,27 @@ class _Emitter:
     def append(self, stmt: Append | AppendReserved | Reserve) -> None:
         asm, k = self.asm, self.buffers[stmt.buffer]
         if isinstance(stmt, Reserve):
-            self._make_room(stmt.buffer, k, self.ex.index(stmt.count))
+            self._make_room(k, self.ex.index(stmt.count))
+            data = asm.op(f"load ptr, ptr %state{k}, !noalias !99")
+            asm.do(f"store ptr {data}, ptr %b{k}.data")
             return
         value = self._as(stmt.value, stmt.buffer)
+        place = f"%b{k}.data"
         if isinstance(stmt, Append):
-            self._make_room(stmt.buffer, k, "1")
+            self._make_room(k, "1")
+            place = f"%state{k}, !noalias !99"
         length = asm.op(f"load i64, ptr %b{k}.length")
-        data = asm.op(f"load ptr, ptr %state{k}, !noalias !99")
+        data = asm.op(f"load ptr, ptr {place}")
         alone = f", !alias.scope !{100 + 2 * k}, !noalias !{101 + 2 * k}"
         self.ex.store(self.ex.element(data, stmt.buffer.dtype, length), stmt.buffer.dtype, value,
                       alone)
-        asm.do(f"store i64 {asm.op(f'add nuw nsw i64 {length}, 1')}, ptr %b{k}.length")
+        more = "1"
+        if isinstance(stmt, AppendReserved) and stmt.condition is not None:
+            kept = truth(asm, code_of(stmt.condition.dtype), self.ex.value(stmt.condition))
+            more = asm.op(f"zext i1 {kept} to i64")
+        asm.do(f"store i64 {asm.op(f'add nuw nsw i64 {length}, {more}')}, ptr %b{k}.length")
 
-    def _make_room(self, buffer: Buffer, k: int, count: str) -> None:
+    def _make_room(self, k: int, count: str) -> None:
         asm = self.asm
         grow, failed, room = (asm.name(n) for n in ("grow", "failed", "room"))
         length = asm.op(f"load i64, ptr %b{k}.length")

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from tensorel.algebra import ops
 from tensorel.ir.affine import split_affine
-from tensorel.ir.build import both, compare, either, element, int_value, minus, plus, times
-from tensorel.ir.nodes import INT64, Call, Const, Expr, Local, Read, const
+from tensorel.ir.build import (
+    both,
+    compare,
+    convert,
+    either,
+    element,
+    int_value,
+    minus,
+    plus,
+    times,
+)
+from tensorel.ir.nodes import INT64, Call, Const, Expr, Local, Read, Source, const
 from tensorel.kernels.ahead import fetch_ahead
 from tensorel.kernels.loops import Assign, For, If, Stmt, While
 from tensorel.kernels.reading import Access, Reading
@@ -321,8 +331,9 @@ class Looper:
         return True
 
     def _two_way(self, leaders: list[Access], inner: Callable[[Expr], None]) -> None:
-        """Union of two walks: one loop while both last, then the rest of each. In each of the
-        three cases it is known which operand is stored, so the body is specialized."""
+        """Union of two walks: one loop while both last, then the rest of each. Where nothing but
+        the two decides, the first loop has no branches: which of two random patterns comes next
+        cannot be guessed. Else the body is specialized to what is stored in each case."""
         low = self.low
         ranges = [self._range(x) for x in leaders]
         walks, los, his, _, offsets = zip(*ranges)
@@ -357,10 +368,13 @@ class Looper:
         more = [compare(ops.less, q, hi) for q, hi in zip(cursors, his)]
         with low.block() as loop:
             x, y = low.let("x", coordinate(0)), low.let("y", coordinate(1))
-            both_there, first, second = case(x, (True, True)), case(x, (True, False)), case(
-                y, (False, True))
-            rest = If(compare(ops.less, x, y), tuple(first), tuple(second))
-            low.emit(If(compare(ops.equal, x, y), tuple(both_there), (rest,)))
+            if self._decide_alone(leaders):
+                self._either(leaders, walks, cursors, offsets, (x, y), inner)
+            else:
+                both_there, first, second = case(x, (True, True)), case(x, (True, False)), case(
+                    y, (False, True))
+                rest = If(compare(ops.less, x, y), tuple(first), tuple(second))
+                low.emit(If(compare(ops.equal, x, y), tuple(both_there), (rest,)))
         together = both(*more)
         assert together is not None
         low.emit(While(together, tuple(loop), self.checked))
@@ -369,6 +383,38 @@ class Looper:
                 tail_body = case(low.let("x", coordinate(k)), present)
                 low.blocks[-1].extend(tail_body)
             low.emit(While(more[k], tuple(tail), self.checked))
+
+    def _decide_alone(self, leaders: list[Access]) -> bool:
+        """The body has entries where either of two operands has, both read at their last level."""
+        reads = {a.read for a in leaders}
+        return self.support.kind == "or" and len(self.support.parts) == 2 and all(
+            p.kind == "has" and p.read in reads for p in self.support.parts
+        ) and all(a.depth == a.slot.format.rank - 1 for a in leaders) and all(
+            a.valid is None or a in leaders for a in self.low.accesses.values())
+
+    def _either(self, leaders: list[Access], walks: Sequence[Walk], cursors: Sequence[Local],
+                offsets: Sequence[Expr], at: tuple[Expr, Expr], inner: Callable[[Expr], None]
+                ) -> None:
+        """One step of a union: the smaller coordinate, the values of those that have it."""
+        low, support = self.low, self.support
+        flags = [low.let("has", compare(ops.less_equal, at[k], at[1 - k])) for k in (0, 1)]
+        v = low.let(self.name, Call(ops.minimum, at))
+        states = {a: a.state() for a in low.accesses.values()}
+        bound, done = dict(low.bound), dict(low.done_reductions)
+        for a, walk, q, here, offset in zip(leaders, walks, cursors, flags, offsets):
+            self._enter(a, walk, q, None, low.let("c", plus(v, offset)))
+            assert isinstance(a.read.tensor, Source)
+            stored = low.let("v", a.slot.format.value(a.arrays, a.position))
+            a.valid, a.value = here, low.let("v", Call(ops.where, (
+                here, stored, low.value(a.read.tensor.fill))))
+        self.support = TRUE
+        inner(v)
+        self.support = support
+        low.bound, low.done_reductions = bound, done
+        for a, state in states.items():
+            a.restore(state)
+        for q, here in zip(cursors, flags):
+            low.emit(Assign(q, plus(q, convert(here, INT64))))
 
     def _merge(self, leaders: list[Access], inner: Callable[[Expr], None]) -> None:
         """Union of several ascending walks; each step takes the smallest coordinate."""

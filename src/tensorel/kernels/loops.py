@@ -90,10 +90,12 @@ class Reserve(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class AppendReserved(Stmt):
-    """Append to a buffer in which room was reserved: no check."""
+    """Append to a buffer in which room was reserved: no check. With a condition, the value is
+    written in any case and kept where it holds, without a branch."""
 
     buffer: Buffer
     value: Expr
+    condition: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)

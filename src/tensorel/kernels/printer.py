@@ -87,7 +87,8 @@ def _simple(stmt: Stmt) -> str:
         case Append():
             return f"{stmt.buffer.name}.append({show_expr(stmt.value)})"
         case AppendReserved():
-            return f"{stmt.buffer.name}.append_reserved({show_expr(stmt.value)})"
+            kept = "" if stmt.condition is None else f", keep={show_expr(stmt.condition)}"
+            return f"{stmt.buffer.name}.append_reserved({show_expr(stmt.value)}{kept})"
         case Reserve():
             return f"{stmt.buffer.name}.reserve({show_expr(stmt.count)})"
         case Length():

@@ -137,14 +137,24 @@ class LevelAssembler(Assembler):
         if self.workspace is not None:
             self.workspace.add(value, seen)
             return
-        add = AppendReserved if self.reserved else Append
         value = low.let("x", convert(self.complete(value, seen), self.out.dtype))
         if self.out.dense_tail:
+            add = AppendReserved if self.reserved else Append
             low.emit(add(self.values, value))
             return
+        self.entry(self.coordinate(self.last), value, self.reserved)
+
+    def entry(self, coordinate: Expr, value: Expr, reserved: bool) -> None:
+        """One entry of the last level, unless it equals the fill."""
+        low, index = self.low, self.indices[self.last]
+        if reserved:
+            kept = None if self.out.keep_fill else low.let("kept", self.differs(value))
+            low.emit(AppendReserved(index, coordinate, kept))
+            low.emit(AppendReserved(self.values, value, kept))
+            return
         with low.block() as then:
-            low.emit(add(self.indices[self.last], self.coordinate(self.last)))
-            low.emit(add(self.values, value))
+            low.emit(Append(index, coordinate))
+            low.emit(Append(self.values, value))
         if self.out.keep_fill:
             low.blocks[-1].extend(then)
         else:
@@ -278,8 +288,4 @@ class Workspace:
             low.emit(Store(self.seen, at, const(0, INT64)))
         value = low.let("x", owner.complete(Read(self.values, (at,)), seen))
         low.emit(Store(self.values, at, const(op.identity(out.dtype), out.dtype)))
-        entry: tuple[Stmt, ...] = (
-            AppendReserved(owner.indices[owner.last], convert(at, out.index_dtypes[owner.last])),
-            AppendReserved(owner.values, value),
-        )
-        low.emit(If(owner.differs(value), entry))
+        owner.entry(convert(at, out.index_dtypes[owner.last]), value, reserved=True)

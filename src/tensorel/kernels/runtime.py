@@ -144,6 +144,38 @@ class GrowBuffer:
         self.state[0] = self.state[1] = self.state[2] = 0
         return np.asarray(_Memory(pointer, length, self.dtype, capacity * item >= MAPPED))
 
+    def extend(self, other: GrowBuffer, control: Control) -> bool:
+        """Append the values of another buffer; False if that would pass the memory limit."""
+        item, length = self.dtype.itemsize, self.length
+        need = length + other.length
+        if need > self.capacity and not self._grow(max(need, self.capacity * 3 // 2), control):
+            return False
+        if other.length:
+            ctypes.memmove(self.state[0] + length * item, other.state[0], other.length * item)
+        self.state[1] = need
+        return True
+
+    def _grow(self, capacity: int, control: Control) -> bool:
+        """More room, as kernels make it."""
+        item = self.dtype.itemsize
+        old, new = self.capacity * item, capacity * item
+        if new - old > control.budget:
+            return False
+        if old >= MAPPED:
+            pointer = _mremap(self.state[0], old, new, 1) or 0
+        elif new < MAPPED:
+            pointer = _realloc(self.state[0] or None, new) or 0
+        else:
+            pointer = _allocate(new)
+            if pointer:
+                ctypes.memmove(pointer, self.state[0], self.length * item)
+                _free(self.state[0])
+        if pointer in (0, _FAILED):
+            raise MemoryError(f"no memory for {capacity} values of {self.dtype.name}")
+        control.state[1] -= new - old
+        self.state[0], self.state[2] = pointer, capacity
+        return True
+
     def clear(self) -> None:
         """Forget the values, keep the memory."""
         self.state[1] = 0

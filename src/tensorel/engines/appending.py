@@ -1,0 +1,51 @@
+"""Pieces of a result that several threads append, put one after another as they come.
+
+Each range of the outer loop appends to buffers of its own. As soon as all ranges before it are
+done its piece is copied behind them, while it is still in the caches, and its buffers serve the
+next range: memory sees what one thread would have written, and no page is touched twice."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from tensorel.kernels.runtime import Control, GrowBuffer
+
+Pieces = dict[str, GrowBuffer]
+
+
+class Collector:
+    """Growable outputs of a kernel, filled in the order of the ranges.
+
+    ``make``: new buffers for one range. ``place(k, before)``: told where piece k begins, in
+    entries of each buffer, before it is copied."""
+
+    def __init__(self, whole: Pieces, make: Callable[[], Pieces], control: Control,
+                 place: Callable[[int, dict[str, int]], None]) -> None:
+        self.whole, self.make, self.control, self.place = whole, make, control, place
+        self.guard = threading.Lock()
+        self.waiting: dict[int, Pieces] = {}
+        self.idle: list[Pieces] = []
+        self.next = 0
+
+    def lend(self) -> Pieces:
+        """Empty buffers for a range."""
+        with self.guard:
+            if self.idle:
+                return self.idle.pop()
+        return self.make()
+
+    def give(self, k: int, pieces: Pieces) -> bool:
+        """Range k is done; False if there is no room for it."""
+        with self.guard:
+            self.waiting[k] = pieces
+            while self.next in self.waiting:
+                ready = self.waiting.pop(self.next)
+                self.place(self.next, {name: b.length for name, b in self.whole.items()})
+                for name, piece in ready.items():
+                    if not self.whole[name].extend(piece, self.control):
+                        return False
+                    piece.clear()
+                self.idle.append(ready)
+                self.next += 1
+        return True
