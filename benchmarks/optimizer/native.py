@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 _SOURCE = Path(__file__).with_name("loops.c")
-_FLAGS = ("-O3", "-march=native", "-ffast-math", "-shared", "-fPIC")
+_FLAGS = ("-O3", "-march=native", "-shared", "-fPIC")
 
 
 @lru_cache(maxsize=1)
@@ -39,7 +39,7 @@ def missing() -> str:
 
 
 def flags() -> str:
-    return "cc " + " ".join(_FLAGS[:3])
+    return "cc " + " ".join(_FLAGS[:2])
 
 
 def _converted(value: Any) -> Any:

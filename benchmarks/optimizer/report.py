@@ -18,6 +18,7 @@ class Report:
     machine: dict[str, str]
     threads: tuple[int, ...]
     scale: float
+    best: bool = False
     rows: list[Result] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -108,7 +109,8 @@ def markdown(report: Report) -> str:
     machine = "\n".join(f"- {label}: {text}" for label, text in report.machine.items())
     quick = "" if report.scale == 1 else f" Data scaled by {report.scale}: not for comparison."
     intro = (
-        "Written by `python benchmarks/optimizer/run.py`. Medians in milliseconds; ours is the "
+        "Written by `python benchmarks/optimizer/run.py`. "
+        f"{'Fastest calls' if report.best else 'Medians'} in milliseconds; ours is the "
         "naive program; all contestants interleaved in one process, every answer compared before "
         "timing. Ratio: ours on the better number of threads / best peer. Peers run as they come "
         "(DuckDB and PyTorch on all cores, SciPy on one); the C loop is the best plan written by "
