@@ -35,7 +35,7 @@ OPERATORS = (ops.add, ops.subtract, ops.multiply, ops.negative, ops.square, ops.
              ops.maximum, ops.divide, ops.exp)
 NUMBERS = tuple(const(v) for v in (1.0, 2.0, -1.0, 0.0, 4.0))
 EXTENT = 4
-I, J = Axis("i", EXTENT), Axis("j", EXTENT)
+ROW, COLUMN = Axis("i", EXTENT), Axis("j", EXTENT)
 
 EQUAL = [
     # STOREL: factorization of sum(MMM), BATAX, MTTKRP; A2, D1-D3
@@ -186,7 +186,7 @@ def matches(rule: Rule) -> Iterator[Match]:
     names, literals, spans = open_operators(p), variables(p, Lit), axes_names(p)
     for chosen in product(OPERATORS, repeat=len(names)):
         for numbers in product(NUMBERS, repeat=len(literals)):
-            for axes in product(((I,), (J,)), repeat=len(spans)):
+            for axes in product(((ROW,), (COLUMN,)), repeat=len(spans)):
                 m: Match = {"given": Given(), "dtype": D, **dict(zip(names, chosen)),
                             **dict(zip(literals, numbers)), **dict(zip(spans, axes))}
                 m["root"] = m[p.op] if isinstance(p.op, str) else p.op
@@ -197,11 +197,11 @@ def exported(rule: Rule) -> Iterator[tuple[Expr, Expr, list[tuple[str, str]], Ma
     """(before, after, conditions that a name lacks an index) for each filling that holds; of the
     fillings that differ in free indices only the least conditions are kept."""
     names = variables(rule.pattern, Var)
-    every = frozenset((I.name, J.name))
+    every = frozenset((ROW.name, COLUMN.name))
     for m in matches(rule):
         kept: list[set[tuple[str, str]]] = []
         used = {a.name for n in axes_names(rule.pattern) for a in m[n]}  # type: ignore[attr-defined]
-        if used == {J.name}:
+        if used == {COLUMN.name}:
             continue  # the same as with i
         options = [(n, x) for n in names for x in sorted(used)]
         for flags in sorted(product((False, True), repeat=len(options)), key=sum):
@@ -241,7 +241,8 @@ def ruleset() -> tuple[list[object], set[str]]:
         for before, after, missing, m in exported(rule):
             names = variables(rule.pattern, Var)
             handles = {m[n]: egg.var(f"v_{n}", E) for n in names}
-            indices = {I.name: egg.var("x_i", egg.String), J.name: egg.var("x_j", egg.String)}
+            indices = {ROW.name: egg.var("x_i", egg.String),
+                       COLUMN.name: egg.var("x_j", egg.String)}
             left, right = (term(e, indices, handles) for e in (before, after))
             conditions = [lacks(handles[m[n]], indices[x]) for n, x in missing]
             found.append(egg.rewrite(left).to(right, *conditions))

@@ -1,6 +1,7 @@
 """Rewrite rules as data, each with its law and its precondition.
 
-The order of the imports is the order of application.
+The order of the imports is the order of application. ``tensorel.rules.text.rule`` reads users'
+rules from text; it is imported by those who need it, because of the parser.
 """
 
 from tensorel.rules import simplify as _simplify  # isort: skip
@@ -11,7 +12,6 @@ from tensorel.rules import arithmetic as _arithmetic  # isort: skip
 from tensorel.rules import distribute as _distribute  # isort: skip
 from tensorel.rules import reductions as _reductions  # isort: skip
 from tensorel.rules.table import active, add, all, disable, enable, version
-from tensorel.rules.text import rule
 
-__all__ = ["active", "add", "all", "disable", "enable", "rule", "version"]
+__all__ = ["active", "add", "all", "disable", "enable", "version"]
 del _arithmetic, _choices, _collapse, _distribute, _lattice, _reductions, _simplify

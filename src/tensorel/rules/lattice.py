@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tensorel.algebra import ops
 from tensorel.ir.nodes import const
 from tensorel.rewrite.engine import EXPLORE, SIMPLIFY, Match, Op, Red, Rule
-from tensorel.rules.common import A, B, axes, call, dtype, ex, given, one_dtype, op, over, reduce
+from tensorel.rules.common import (
+    A,
+    B,
+    C,
+    N,
+    axes,
+    call,
+    dtype,
+    ex,
+    given,
+    literal,
+    one_dtype,
+    op,
+    over,
+    reduce,
+)
 from tensorel.rules.table import declare
 
 
@@ -80,6 +97,41 @@ def _turned(outer: ops.Operator, inner: ops.Operator) -> tuple[Rule, Rule]:
     )
 
 
+def _is_scale(m: Match) -> bool:
+    """a > 0 and finite: a*b grows with b, and rounding keeps the order."""
+    return one_dtype(m, "a", "b") and dtype(m).kind == "f" and all(
+        given(m).has(f, ex(m)) for f in ("positive", "finite"))
+
+
+def _scaled(choose: ops.Operator, opposite: ops.Operator) -> tuple[Rule, ...]:
+    """MatRel's equations 24 and 25, for one reduction."""
+    law = "multiplication by a positive number keeps the order"
+
+    def moves(m: Match) -> bool:
+        return _is_scale(m) and ex(m).free.isdisjoint([x.name for x in axes(m)]) \
+            and all(x.extent for x in axes(m))
+
+    def turns(m: Match) -> bool:
+        value = literal(m).value
+        return one_dtype(m, "n", "b") and dtype(m).kind == "f" and bool(-np.inf < value < 0) \
+            and all(x.extent for x in axes(m))
+
+    return (
+        Rule(f"reduce {choose.name}(a*b) -> a*reduce {choose.name}(b), a > 0",
+             Red(choose, "axes", Op(ops.multiply, (A, B))),
+             lambda m: call(ops.multiply, ex(m), reduce(choose, axes(m), ex(m, "b"))),
+             law, moves, EXPLORE, True),
+        Rule(f"reduce {choose.name}(n*b) -> n*reduce {opposite.name}(b), n < 0",
+             Red(choose, "axes", Op(ops.multiply, (N, B))),
+             lambda m: call(ops.multiply, literal(m), reduce(opposite, axes(m), ex(m, "b"))),
+             "multiplication by a negative number turns the order round", turns, EXPLORE, True),
+        Rule(f"{choose.name}(a*b, a*c) -> a*{choose.name}(b, c), a > 0",
+             Op(choose, (Op(ops.multiply, (A, B)), Op(ops.multiply, (A, C)))),
+             lambda m: call(ops.multiply, ex(m), call(choose, ex(m, "b"), ex(m, "c"))),
+             law, lambda m: _is_scale(m) and one_dtype(m, "c"), EXPLORE, True),
+    )
+
+
 declare(
     _absorption(False),
     _absorption(True),
@@ -104,4 +156,6 @@ declare(
     *_de_morgan(ops.logical_or, ops.logical_and),
     *_turned(ops.minimum, ops.maximum),
     *_turned(ops.maximum, ops.minimum),
+    *_scaled(ops.minimum, ops.maximum),
+    *_scaled(ops.maximum, ops.minimum),
 )

@@ -71,11 +71,12 @@ def enable(name: str) -> None:
 
 
 def add(rule: Rule) -> None:
-    """Add a user's rule; it is applied after ours. ``tensorel.rules.rule`` reads one from text."""
+    """Add a user's rule; it is applied after ours. ``tensorel.rules.text.rule`` reads one
+    from text."""
     global _version
     if not isinstance(rule, Rule):
         raise TypeError_(f"{rule!r} is not a Rule",
-                         hint="tr.rules.rule('square(-a) -> square(a)', law='...') makes one")
+                         hint="tensorel.rules.text.rule('-(-a) -> a', law='...') makes one")
     if rule.family not in FAMILIES:
         raise TypeError_(f"rule {rule.name!r} is of an unknown family {rule.family!r}",
                          hint=f"there are {' and '.join(FAMILIES)}")
