@@ -115,11 +115,10 @@ def test_native_is_numpy(
 
 
 def test_groups_lengthen_words() -> None:
-    """20 + 20 + 20 bits of cell and 17 of entry: 14 bits number the group."""
-    shape, count = (2**20, 2**20, 2**20), 2**17 + 1
-    found = layout(shape, count, 1, whole_lines=False)
-    assert found == Layout((20, 20, 20), 18, 15) or found is None
-    shape = (2**18, 2**18, 2**14)
+    """50 bits of cell and 18 of entry: 5 bits number the group. 60 bits of cell would take 15:
+    too few entries per group."""
+    shape, count = (2**18, 2**18, 2**14), 2**17 + 1
+    assert layout((2**20,) * 3, count, 1, whole_lines=False) is None
     assert layout(shape, count, 1, whole_lines=False) == Layout((18, 18, 14), 18, 5)
     assert layout((2**62, 2**62), count, 1, whole_lines=False) is None
     coords, values = _entries(np.random.default_rng(2), shape, count, "float64", "int32")
