@@ -180,6 +180,7 @@ def _visited(stored: Stored, stats: TensorStats) -> TensorStats:
     rank, fmt = stats.rank, stored.format
     vectors: dict[int, Vector] = {a: v for a, v in enumerate(stats.vectors) if v is not None}
     coords: tuple[IntArray, ...] | None = None
+    levels: Levels | None = None
     if isinstance(fmt, Stack):
         levels = Levels(stored)
         for depth, axis in enumerate(fmt.order):
@@ -199,14 +200,14 @@ def _visited(stored: Stored, stats: TensorStats) -> TensorStats:
         stats, degrees=found, distinct=_distinct(found), spans=spans,
         vectors=tuple([_kept(vectors[a]) for a in range(rank)]))
     if rank == 2:
-        band = _bandwidth(stored, coords)
+        band = _bandwidth(stored, levels, coords)
         symmetric = None if _may_be_symmetric(made, band) or coords is not None else False
         made = replace(made, bandwidth=band, symmetric=symmetric)
-    return made if rank > 2 else replace(made, tiles=_tiles(stored, coords))
+    return made if rank > 2 else replace(made, tiles=_tiles(stored, coords, levels))
 
 
 def _axis_vector(levels: Levels, depth: int) -> Vector:
-    nodes = levels.nodes(depth)
+    nodes = levels.nodes(depth) if depth else levels.outermost
     leaves = nodes.leaves
     if nodes.keys is None and leaves is None:  # a dense last level: all coordinates alike
         parents = (nodes.stop - nodes.start) // nodes.extent if nodes.extent else 0
@@ -229,14 +230,14 @@ def _may_be_symmetric(stats: TensorStats, band: tuple[int, int] | None) -> bool:
     return np.array_equal(rows.counts, columns.counts)
 
 
-def _bandwidth(stored: Stored, coords: tuple[IntArray, ...] | None) -> tuple[int, int] | None:
+def _bandwidth(stored: Stored, levels: Levels | None, coords: tuple[IntArray, ...] | None
+               ) -> tuple[int, int] | None:
     """(max(i - j), max(j - i)) over the entries; None if there are none."""
     order = stored.format.order
     if coords is None:
-        levels = Levels(stored)
-        first = levels.nodes(0)
-        inner = levels.nodes(1)
-        if first.bounds is None or first.repeated or inner.keys is None:
+        levels = levels or Levels(stored)
+        first, inner = levels.outermost, levels.nodes(1)
+        if first.bounds is None or inner.keys is None:
             found = [_offsets(c) for c in levels.chunks()]
             offsets = np.asarray(found).reshape(-1, 2)
         else:  # ascending segments: their ends suffice
@@ -277,13 +278,14 @@ def tile_size(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([1 << max(-(-n // each) - 1, 0).bit_length() for n in shape])
 
 
-def _tiles(stored: Stored, coords: tuple[IntArray, ...] | None) -> Tiles:
+def _tiles(stored: Stored, coords: tuple[IntArray, ...] | None, levels: Levels | None = None
+           ) -> Tiles:
     size = tile_size(stored.shape)
     grid = tuple([-(-n // s) for n, s in zip(stored.shape, size)])
     shifts = [s.bit_length() - 1 for s in size]
     counts = np.zeros(grid, dtype=np.int64)
     if isinstance(stored.format, Stack) and len(grid) == 2:
-        levels, (outer, inner) = Levels(stored), stored.format.order
+        levels, (outer, inner) = levels or Levels(stored), stored.format.order
         last = levels.nodes(1)
         if last.keys is not None:
             rows = counts if outer == 0 else counts.T

@@ -9,6 +9,7 @@ found by following the segment bounds down; nothing is sorted or expanded.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -79,6 +80,18 @@ class Levels:
         return Nodes(axis, self.stored.shape[axis], start, stop, keys,
                      self._bounds(depth), repeated)
 
+    @cached_property
+    def outermost(self) -> Nodes:
+        """The nodes of the first level; of a coordinate list, one for each run of a coordinate."""
+        nodes = self.nodes(0)
+        keys = nodes.keys
+        if keys is None or not nodes.repeated:
+            return nodes
+        starts = np.flatnonzero(keys[1:] != keys[:-1]) + 1
+        bounds = np.concatenate(([0] if keys.size else [], starts, [keys.size])).astype(np.int64)
+        return Nodes(nodes.axis, nodes.extent, 0, bounds.size - 1, keys[bounds[:-1]],
+                     bounds + nodes.start, False)
+
     def _bounds(self, depth: int) -> IntArray | None:
         start, stop = self.ranges[depth]
         bounds: IntArray | None = None
@@ -136,10 +149,11 @@ class Levels:
     def first_axis_ranges(self, size: int) -> list[tuple[int, int]]:
         """The leaves whose coordinate of the outermost axis is in [t * size, (t + 1) * size),
         for each t."""
-        nodes = self.nodes(0)
-        starts = np.arange(0, nodes.extent + size, size)
-        starts = np.minimum(starts, nodes.extent)
-        at = starts if nodes.keys is None else np.searchsorted(nodes.keys, starts)
+        nodes = self.outermost
+        starts = np.minimum(np.arange(0, nodes.extent + size, size), nodes.extent)
+        at = starts
+        if nodes.keys is not None:  # of one dtype: else the keys would be copied
+            at = np.searchsorted(nodes.keys, starts.astype(nodes.keys.dtype))
         ends = at + nodes.start if nodes.bounds is None else nodes.bounds[at]
         return [(int(a), int(b)) for a, b in pairwise(ends)]
 

@@ -238,9 +238,11 @@ def _profile_of(vectors: tuple[Vector, ...], extent: int) -> Profile:
         whole = product_values(vectors, extent)
         if not whole.size or float(whole.max()) >= _SMALL:
             return _binned(whole.astype(np.float64), None)
-    histogram = np.bincount(whole.astype(np.int32))  # few different values
-    if histogram.size:
-        histogram[0] = 0
+    histogram = np.zeros(int(whole.max()) + 1 if whole.size else 1, dtype=np.int64)
+    for lo in range(0, whole.size, _SMALL):  # few different values; chunks stay in the cache
+        part = whole[lo : lo + _SMALL].astype(np.int64)
+        histogram += np.bincount(part, minlength=histogram.size)
+    histogram[0] = 0
     values = np.flatnonzero(histogram)
     return _binned(values.astype(np.float64), histogram[values].astype(np.float64))
 
