@@ -11,6 +11,7 @@ from stats_support import KINDS, joined, random_pattern, relation_of, stored_pat
 from tensorel.ir.build import as_expr, plus, times
 from tensorel.ir.nodes import Index, Read, Source, const
 from tensorel.kernels.support import FALSE, TRUE, conjunction, disjunction, has
+from tensorel.stats import bounds
 from tensorel.stats.collect import collect
 from tensorel.stats.relation import (
     join,
@@ -289,6 +290,23 @@ def test_renaming():
     relation = rename(relation_of(pattern, "ij", {"i": 6, "j": 6}), {"i": "j", "j": "i"})
     again = relation_of(pattern, "ji", {"i": 6, "j": 6})
     assert relation.constraints == again.constraints and relation.names == ("j", "i")
+
+
+def test_step_functions_suffice_for_simple_constraints():
+    """The small program and the one with all Shannon inequalities agree (LpBound)."""
+    rng = np.random.default_rng(37)
+    for _ in range(60):
+        n = int(rng.integers(2, 5))
+        rows = {(0, 1 << k, 1.0): float(rng.random() * 5) for k in range(n)}
+        for _ in range(rng.integers(1, 7)):
+            given = int(rng.choice([0, *(1 << k for k in range(n))]))
+            both = given | int(rng.integers(1, 1 << n))
+            if both != given:
+                p = float(rng.choice([2.0, np.inf])) if given else 1.0
+                rows[given, both, p] = float(rng.random() * 6)
+        found = [bounds._solve(tuple(rows.items()), n, (1 << n) - 1, simple)
+                 for simple in (True, False)]
+        assert found[0] == pytest.approx(found[1], abs=1e-6)
 
 
 def test_simplex_against_scipy():
