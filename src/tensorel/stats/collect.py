@@ -167,7 +167,7 @@ def _vector_of(keys: IntArray | None, leaves: IntArray | None, extent: int) -> V
     if extent > max(2 * keys.size, _ROOM):
         return keyed(keys, leaves, extent)
     counts = np.zeros(extent, dtype=np.int64)
-    step = max(4 * CHUNK, 4 * extent)
+    step = max(4 * CHUNK, extent)
     for lo in range(0, keys.size, step):
         weights = None if leaves is None else leaves[lo : lo + step]
         part = np.bincount(keys[lo : lo + step], weights, extent)
@@ -216,8 +216,12 @@ def _axis_vector(levels: Levels, depth: int) -> Vector:
 
 
 def _span(vector: Vector) -> tuple[int, int] | None:
-    keys = np.flatnonzero(vector.counts) if vector.keys is None else vector.keys
-    return (int(keys[0]), int(keys[-1])) if keys.size else None
+    if not vector.distinct:
+        return None
+    if vector.keys is not None:
+        return int(vector.keys[0]), int(vector.keys[-1])
+    held = vector.counts != 0
+    return int(held.argmax()), held.size - 1 - int(held[::-1].argmax())
 
 
 def _may_be_symmetric(stats: TensorStats, band: tuple[int, int] | None) -> bool:
@@ -255,16 +259,20 @@ def _bandwidth(stored: Stored, levels: Levels | None, coords: tuple[IntArray, ..
 def _segment_ends(outer: Nodes, inner: Nodes) -> tuple[int, int] | None:
     """(max(outer - inner), max(inner - outer)) of two levels, the inner one ascending."""
     assert outer.bounds is not None and inner.keys is not None
-    begins, ends = outer.bounds[:-1], outer.bounds[1:]
-    rows = np.arange(outer.stop - outer.start) if outer.keys is None else outer.keys
-    held = begins < ends
-    if not held.all():
-        begins, ends, rows = begins[held], ends[held], rows[held]
-    if not rows.size:
-        return None
-    low = inner.keys[begins if not inner.start else begins - inner.start] - rows
-    high = inner.keys[ends - (1 + inner.start)] - rows
-    return -int(low.min()), int(high.max())
+    found: list[tuple[int, int]] = []
+    for at in range(0, outer.bounds.size - 1, CHUNK):
+        bounds = outer.bounds[at : at + CHUNK + 1]
+        begins, ends = bounds[:-1], bounds[1:]
+        rows = (np.arange(at, at + begins.size) if outer.keys is None
+                else outer.keys[at : at + CHUNK].astype(np.int64))
+        held = begins < ends
+        if not held.all():
+            begins, ends, rows = begins[held], ends[held], rows[held]
+        if rows.size:
+            low = inner.keys[begins - inner.start] - rows
+            high = inner.keys[ends - (1 + inner.start)] - rows
+            found.append((-int(low.min()), int(high.max())))
+    return (max(f[0] for f in found), max(f[1] for f in found)) if found else None
 
 
 def _offsets(coords: tuple[IntArray, ...]) -> tuple[int, int]:
@@ -338,7 +346,7 @@ def collect_pairs(stored: Stored) -> TensorStats:
     if not pairs:
         return found
     grids = {p: np.zeros(shape[p[0]] * shape[p[1]], dtype=np.int64) for p in pairs}
-    for piece in coordinate_chunks(stored, max(CHUNK, 2 * max(g.size for g in grids.values()))):
+    for piece in coordinate_chunks(stored, max(CHUNK, max(g.size for g in grids.values()))):
         for (a, b), grid in grids.items():
             key = piece[a].astype(np.int64) * shape[b]
             key += piece[b]
