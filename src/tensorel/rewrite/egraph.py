@@ -83,9 +83,10 @@ class EGraph:
         self.strict = strict
         self.size = 0
         self.pending: list[int] = []  # classes that went into others
-        self.stale: list[int] = []  # classes of which more is known
+        self.stale: dict[int, None] = {}  # classes of which more is known
         self.changed: dict[int, None] = {}  # classes, since the last search
         self.fresh: set[tuple[Head, Kids]] = set()  # nodes, since the last search
+        self.learned: dict[int, None] = {}  # classes that guards above may see with other eyes
 
     # -- classes -----------------------------------------------------------------------------
     def find(self, c: int) -> int:
@@ -244,7 +245,7 @@ class EGraph:
                 cls.values[name], new = joined, True
         if new:
             cls.handle = None
-            self.stale.append(c)
+            self.stale[c] = None
         return new
 
     # -- merging -----------------------------------------------------------------------------
@@ -266,7 +267,7 @@ class EGraph:
         if not self._learn(a, gone.free, gone.const, gone.facts, gone.values) and (
                 (into.free, into.const, into.facts, into.values)
                 != (gone.free, gone.const, gone.facts, gone.values)):
-            self.stale.append(a)  # for the parents of the one that is gone
+            self.stale[a] = None  # for the parents of the one that is gone
         into.handle = None
         self.pending.append(b)
         self.changed[a] = None
@@ -282,7 +283,9 @@ class EGraph:
                 gone.parents = []
                 gone.calls, gone.reduces, gone.leaves = {}, {}, {}
             if self.stale:
-                self._refresh(self.find(self.stale.pop()))
+                stale, self.stale = self.stale, {}
+                for c in dict.fromkeys([self.find(c) for c in stale]):
+                    self._refresh(self.find(c))
 
     def _repair(self, head: Head, kids: Kids, c: int) -> None:
         c = self.find(c)
@@ -314,15 +317,7 @@ class EGraph:
             parent = self.find(parent)
             _, *data = self._data(head, kids)
             self._learn(parent, *data)  # type: ignore[arg-type]
-            self._reconsider(parent, head, kids)
-            for above, others, user in self.classes[parent].parents:
-                others = tuple([self.find(k) for k in others])
-                self._reconsider(self.find(user), above, others)
-
-    def _reconsider(self, c: int, head: Head, kids: Kids) -> None:
-        """Guards that ask about children may hold now."""
-        self.changed[c] = None
-        self.fresh.add((head, kids))
+        self.learned[c] = None
 
     # -- reading back ------------------------------------------------------------------------
     def nodes(self, c: int) -> list[tuple[Head, Kids]]:

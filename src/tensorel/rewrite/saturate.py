@@ -24,12 +24,14 @@ from tensorel.rewrite.facts import Handle
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When to stop. ``share``: matches of one rule in one round. A limit in seconds makes the
-    result depend on the machine; leave it out where plans must be the same everywhere."""
+    """When to stop. ``share``: matches of one rule in one round; ``backlog``: those that wait. A
+    limit in seconds makes the result depend on the machine; leave it out where plans must be the
+    same everywhere."""
 
-    nodes: int = 2000
+    nodes: int = 400
     rounds: int = 12
     share: int = 400
+    backlog: int = 4000
     seconds: float | None = None
 
 
@@ -92,7 +94,7 @@ class Saturation:
         report.stopped = "saturated"
         for _ in range(limits.rounds):
             graph.rebuild()
-            if not graph.changed and not self.waiting:
+            if not (graph.changed or graph.learned or self.waiting):
                 break
             report.rounds += 1
             report.stopped = self._round(end)
@@ -106,14 +108,16 @@ class Saturation:
 
     # -- searching ---------------------------------------------------------------------------
     def _near(self) -> dict[int, int]:
-        """Classes to search, with the distance to what changed below them."""
+        """Classes to search, with the distance to what changed below them. Guards look one
+        level deeper than patterns, so a class of which more is known counts as nearer."""
         graph = self.graph
         level = {graph.find(c): 0 for c in graph.changed}
-        edge = list(level)
-        for distance in range(1, self.depth):
+        level.update({graph.find(c): -1 for c in graph.learned})
+        for distance in range(-1, self.depth - 1):
+            edge = [c for c, at in level.items() if at == distance]
             above = {graph.find(p): None for c in edge for _, _, p in graph.classes[c].parents}
-            edge = [c for c in above if c not in level]
-            level.update(dict.fromkeys(edge, distance))
+            level.update(dict.fromkeys(
+                [c for c in above if level.get(c, self.depth) > distance + 1], distance + 1))
         return level
 
     def _matchers(self, op: Operator, reduction: bool) -> list[Matcher]:
@@ -153,7 +157,7 @@ class Saturation:
                                 counts[m] = n = counts.get(m, 0) + 1
                                 (out if n <= share else self.waiting).append(key)
                         found.clear()
-        graph.changed = {}
+        graph.changed, graph.learned = {}, {}
         graph.fresh = set()
         return out
 
@@ -161,6 +165,8 @@ class Saturation:
     def _round(self, end: float | None) -> str:
         late = [self.waiting.popleft() for _ in range(min(len(self.waiting), self.limits.share))]
         for found in (*self._search(), *late):
+            if len(self.waiting) > self.limits.backlog:
+                return "backlog"
             self._apply(found)
             if self.graph.size > self.limits.nodes:
                 return "nodes"
@@ -179,6 +185,7 @@ class Saturation:
         for name, value in zip(m.names, values):
             match[name] = handle(value) if type(value) is int else value
         if not rule.when(match):
+            self.seen.discard(found)  # it may hold when more is known
             return
         new = rule.build(match)
         if new is None or new.dtype != root.dtype:
