@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-MODULES = ("suite.products", "suite.shapes", "suite.tensors")
+MODULES = ("suite.products", "suite.shapes", "suite.tensors", "suite.reading")
 
 
 def load() -> None:

@@ -7,7 +7,9 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 from typing import cast
+from weakref import ref
 
 import numpy as np
 
@@ -25,6 +27,9 @@ from tensorel.plan.known import Known, level_sizes
 from tensorel.plan.physical import BlasStep, BulkStep, ConvertStep, KernelStep, Plan, Step, ViewStep
 from tensorel.plan.pipeline import make_plan
 from tensorel.records import dataclass, field
+from tensorel.stats.collect import collect
+from tensorel.stats.collect import known as known_facts
+from tensorel.stats.facts import TensorStats
 from tensorel.storage.convert import dense_view, from_dense, to_dense, to_format
 from tensorel.storage.format import Format
 from tensorel.storage.levels import Compressed, Listed
@@ -173,7 +178,14 @@ def _known(source: Source, stored: Stored) -> Known:
     slot = source.data
     assert isinstance(slot, Slot)
     return Known(slot, source, float(stored.count), stored_levels(stored), float(stored.nbytes),
-                 stored_degrees(stored))
+                 stored_degrees(stored), partial(_facts, ref(stored)))
+
+
+def _facts(to: ref[Stored], exact: bool) -> TensorStats:
+    """Statistics of a stored tensor that a plan must not keep alive."""
+    stored = to()
+    assert stored is not None, "plans are made while their operands live"
+    return collect(stored) if exact else known_facts(stored)
 
 
 def stored_degrees(stored: Stored) -> tuple[float, ...] | None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 from tensorel.algebra import ops
 from tensorel.ir.nodes import Axis, Call, Expr, Index, Lambda, Read, Reduce, Source, postorder
+from tensorel.kernels.spec import Slot
 from tensorel.plan.definitions import (
     Definition,
     Program,
@@ -23,22 +25,16 @@ from tensorel.plan.definitions import (
     replace_exprs,
 )
 from tensorel.plan.estimate import Estimator, filled, loops_inside
+from tensorel.plan.physical import CALL
+from tensorel.plan.sizes import Factor, Group, Sizes
 from tensorel.records import dataclass
+from tensorel.stats.facts import TensorStats
+from tensorel.stats.pointset import Relation, everything
+from tensorel.stats.reading import as_stats
 
 BLAS_SPEED = 16.0  # multiply-adds of a dense product per step of a general loop
 WRITE_DENSE, WRITE_SPARSE = 1.0, 6.0
 EXACT_INDICES, EXACT_FACTORS = 6, 7
-
-
-@dataclass(frozen=True, slots=True)
-class Factor:
-    """A factor of the product: given, or made by eliminating from others."""
-
-    parts: frozenset[int]
-    free: frozenset[str]
-    density: float
-    dense: bool
-    plain: bool  # a read of a whole dense tensor: BLAS can take it
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,47 +51,48 @@ class Elimination:
 class Search:
     """Finds the cheapest sequence of eliminations."""
 
-    extents: dict[str, int]
-    output: frozenset[str]
+    sizes: Sizes
     memory: int
     item: int
     may_use_blas: bool
 
     def __post_init__(self) -> None:
-        self.memo: dict[tuple[frozenset[Factor], frozenset[str]],
-                        tuple[float, tuple[Elimination, ...]]] = {}
+        self.memo: dict[tuple[Group, frozenset[str]], tuple[float, tuple[Elimination, ...]]] = {}
+        self.steps: dict[tuple[Group, frozenset[str]], Elimination] = {}
 
-    def size(self, names: frozenset[str]) -> float:
-        return math.prod(float(self.extents[n]) for n in names)
+    def step(self, group: Group, indices: frozenset[str]) -> Elimination:
+        """Join the factors of a group and reduce over some indices."""
+        found = self.steps.get((group, indices))
+        if found is None:
+            found = self.steps[group, indices] = self._step(group, indices)
+        return found
 
-    def step(self, factors: tuple[Factor, ...], indices: frozenset[str]) -> Elimination:
-        names = frozenset().union(*(f.free for f in factors)) if factors else frozenset()
-        density = math.prod(f.density for f in factors)
-        points = self.size(names) * density
-        dense = all(f.dense for f in factors)
-        if dense and len(factors) == 2 and all(f.plain for f in factors) and self.may_use_blas \
-                and indices:
-            work = points / BLAS_SPEED
-        else:
-            work = points * (0.8 + 0.2 * len(factors))
-        left = names - indices
-        out_density = filled(density, self.size(indices)) if not dense else 1.0
-        out_dense = dense or out_density > 0.25
-        cells = self.size(left) * (1.0 if out_dense else out_density)
-        write = cells * (WRITE_DENSE if out_dense else WRITE_SPARSE)
+    def _step(self, group: Group, indices: frozenset[str]) -> Elimination:
+        sizes = self.sizes
+        names = frozenset().union(*(f.free for f in group))
+        kept = names - indices
+        room = sizes.room(kept)
+        dense = all(f.dense for f in group)
+        blas = dense and len(group) == 2 and all(f.plain for f in group) and self.may_use_blas
+        work = sizes.room(names) / BLAS_SPEED if blas and indices else sizes.cost(group)
+        relation = everything({n: sizes.extents[n] for n in sorted(kept)}) if dense \
+            else sizes.result(group, kept)
+        full = dense or relation.estimate > 0.25 * room
+        cells = room if full else relation.estimate
+        write = cells * (WRITE_DENSE if full else WRITE_SPARSE)
         if cells * self.item > self.memory:
             write = math.inf
-        parts = frozenset().union(*(f.parts for f in factors))
-        result = Factor(parts, left, 1.0 if out_dense else out_density, out_dense, out_dense)
-        return Elimination(factors, indices, result, work + write + 1000.0)
+        parts = frozenset().union(*(f.parts for f in group))
+        ordered = tuple(sorted(group, key=lambda f: sorted(f.parts)))
+        return Elimination(ordered, indices, Factor(parts, kept, relation, full, full),
+                           work + write + CALL + sizes.scattered(group, kept))
 
-    def options(self, factors: frozenset[Factor], left: frozenset[str]) -> list[Elimination]:
-        found: dict[tuple[frozenset[Factor], frozenset[str]], Elimination] = {}
+    def options(self, factors: Group, left: frozenset[str]) -> list[Elimination]:
+        found: dict[tuple[Group, frozenset[str]], Elimination] = {}
 
-        def offer(group: frozenset[Factor], indices: frozenset[str]) -> None:
+        def offer(group: Group, indices: frozenset[str]) -> None:
             if (group, indices) not in found:
-                ordered = tuple(sorted(group, key=lambda f: sorted(f.parts)))
-                found[group, indices] = self.step(ordered, indices)
+                found[group, indices] = self.step(group, indices)
 
         offer(factors, left)
         for name in sorted(left):
@@ -107,24 +104,24 @@ class Search:
             together = frozenset(
                 n for n in left if all(n not in f.free for f in factors - group) and n in names
             )
-            for chosen in {group, group | masks}:
+            for chosen in (group, group | masks):
                 offer(chosen, frozenset((name,)))
                 offer(chosen, together)
         return list(found.values())
 
-    def best(self, factors: frozenset[Factor], left: frozenset[str]
+    def best(self, factors: Group, left: frozenset[str]
              ) -> tuple[float, tuple[Elimination, ...]]:
         if not left:
             if len(factors) <= 1:
                 return 0.0, ()
-            last = self.step(tuple(sorted(factors, key=lambda f: sorted(f.parts))), frozenset())
+            last = self.step(factors, frozenset())
             return last.cost, (last,)
         key = (factors, left)
         known = self.memo.get(key)
         if known is not None:
             return known
         found: tuple[float, tuple[Elimination, ...]] = (math.inf, ())
-        for option in self.options(factors, left):
+        for option in sorted(self.options(factors, left), key=lambda o: o.cost):
             if option.cost >= found[0] and found[1]:
                 continue
             rest = (factors - set(option.factors)) | {option.result}
@@ -134,20 +131,21 @@ class Search:
         self.memo[key] = found
         return found
 
-    def greedy(self, factors: frozenset[Factor], left: frozenset[str]
+    def greedy(self, factors: Group, left: frozenset[str]
                ) -> tuple[float, tuple[Elimination, ...]]:
+        """The step each time that leaves least: its cost less what it takes away."""
         steps: list[Elimination] = []
         total = 0.0
         while left or len(factors) > 1:
             if not left:
-                pair = sorted(factors, key=lambda f: (self.size(f.free) * f.density,
-                                                      sorted(f.parts)))[:2]
-                choice = self.step(tuple(pair), frozenset())
+                pair = sorted(factors, key=lambda f: (f.relation.estimate, sorted(f.parts)))[:2]
+                choice = self.step(frozenset(pair), frozenset())
             else:
-                everything = [o for o in self.options(factors, left) if len(o.factors) <= 6]
-                choice = min(everything or self.options(factors, left), key=lambda o: (
-                    o.cost - sum(self.size(f.free) * f.density for f in o.factors),
-                    sorted(o.indices)))
+                groups = [(n, frozenset(f for f in factors if n in f.free)) for n in sorted(left)]
+                options = [self.step(g, frozenset((n,))) for n, g in groups if g] or [
+                    self.step(factors, left)]  # the rest is in no factor: it repeats
+                choice = min(options, key=lambda o: (
+                    o.cost - sum(f.relation.estimate for f in o.factors), sorted(o.indices)))
             steps.append(choice)
             total += choice.cost
             factors = (factors - set(choice.factors)) | {choice.result}
@@ -179,15 +177,13 @@ def _order(program: Program, d: Definition, lam: Lambda, body: Reduce) -> list[D
     if times is None or any(a.extent == 0 for a in (*body.axes, *lam.axes)):
         return [d]
     exprs = factors_of(body.body, times)
-    estimator = Estimator(program.stats)
-    extents = {a.name: a.extent for a in (*lam.axes, *body.axes)}
-    factors = [_factor(k, e, estimator, program.config.strict) for k, e in enumerate(exprs)]
-    if len({f.free for f in factors}) < 2 and len(factors) < 2:
+    if len(exprs) < 2:
         return [d]
-    output = frozenset(a.name for a in lam.axes)
+    extents = {a.name: a.extent for a in (*lam.axes, *body.axes)}
     reduced = frozenset(a.name for a in body.axes)
+    factors = _factors(program, exprs, times, extents, exact=len(reduced) > 1 or len(exprs) > 2)
     blas = body.op is ops.add and body.dtype.kind in "fc"
-    search = Search(extents, output, program.config.memory // 2, body.dtype.itemsize, blas)
+    search = Search(Sizes(extents), program.config.memory // 2, body.dtype.itemsize, blas)
     small = len(reduced) <= EXACT_INDICES and len(factors) <= EXACT_FACTORS
     _, steps = (search.best if small else search.greedy)(frozenset(factors), reduced)
     if len(steps) <= 1:
@@ -196,12 +192,33 @@ def _order(program: Program, d: Definition, lam: Lambda, body: Reduce) -> list[D
     return _emit(program, d, lam, body, times, exprs, steps, extents)
 
 
-def _factor(k: int, e: Expr, estimator: Estimator, strict: bool) -> Factor:
-    cover = estimator.analysis(strict).cover(e)
-    dense = cover.support.kind == "true"
-    density = 1.0 if dense else estimator.density(cover.support)
-    plain = isinstance(e, Read) and dense and all(isinstance(i, Index) for i in e.indices)
-    return Factor(frozenset((k,)), e.free, density, dense, plain)
+def _factors(program: Program, exprs: list[Expr], times: ops.Operator, extents: dict[str, int],
+             exact: bool) -> list[Factor]:
+    """The factors with the points where each has entries. Outside these a factor is the
+    annihilator of the product, or it counts as dense. ``exact``: there are several orders to
+    choose from, so statistics are worth their pass."""
+    estimator = Estimator(program.stats)
+    analysis = estimator.analysis(program.config.strict)
+    found = []
+    for k, e in enumerate(exprs):
+        cover = analysis.cover(e)
+        own = {n: extents[n] for n in sorted(e.free)}
+        dense = cover.support.kind == "true" or cover.background is None or any(
+            z is None or z != cover.background.value for z in times.annihilators or (None,))
+        relation = everything(own) if dense else estimator.relation(cover.support, own, exact)
+        plain = isinstance(e, Read) and dense and all(isinstance(i, Index) for i in e.indices)
+        found.append(Factor(frozenset((k,)), e.free, relation, dense, plain,
+                            () if dense else _stored_order(e)))
+    return found
+
+
+def _stored_order(e: Expr) -> tuple[str, ...]:
+    """The indices of a read of a stored tensor as its levels nest them."""
+    if isinstance(e, Read) and isinstance(e.tensor, Source) and isinstance(e.tensor.data, Slot):
+        at = [e.indices[k] for k in e.tensor.data.format.order]
+        if all(isinstance(i, Index) for i in at):
+            return tuple(i.name for i in at)  # type: ignore[attr-defined]
+    return ()
 
 
 def _emit(program: Program, d: Definition, lam: Lambda, body: Reduce, times: ops.Operator,
@@ -221,11 +238,17 @@ def _emit(program: Program, d: Definition, lam: Lambda, body: Reduce, times: ops
         t = program.define(Lambda(own, value))
         source = t.source()
         size = search_size(own)
+        relation = s.result.relation
+        count = size if s.result.dense else relation.estimate
         program.stats[source.data] = Stats(
-            size * s.result.density, size, s.result.dense)
+            count, size, s.result.dense, partial(_facts, relation, names))
         definitions.append(t)
         made[s.result.parts] = Read(source, tuple(Index(n) for n in names))
     return definitions
+
+
+def _facts(relation: Relation, names: list[str], exact: bool) -> TensorStats:
+    return as_stats(relation, names)
 
 
 def _natural_order(joined: Expr, free: frozenset[str]) -> list[str]:
@@ -278,29 +301,53 @@ def _lift(program: Program, d: Definition, lam: Lambda) -> list[Definition]:
     extents = {a.name: a.extent for a in axes}
     table: dict[Expr, Expr] = {}
     definitions: list[Definition] = []
+    for e in _narrow_factors(program, body, frozenset(extents)):
+        _define(program, e, extents, table, definitions)
+    if table:
+        return [*definitions, replace(d, tensor=Lambda(lam.axes, replace_exprs(body, table)))]
     for r in inner:
         if _stays(program, r, core, axes):
             program.fire("evaluate-where-stored: f(A, sum(e)) only where A is stored")
             continue
-        names = sorted(r.free, key=list(extents).index)
-        own = tuple(Axis(n, extents[n]) for n in names)
-        t = program.define(Lambda(own, r))
-        source = t.source()
-        program.stats[source.data] = _stats(program, r, own)
-        definitions.append(t)
-        table[r] = Read(source, tuple(Index(n) for n in names))
+        _define(program, r, extents, table, definitions)
     if not table:
         return [d]
     return [*definitions, replace(d, tensor=Lambda(lam.axes, replace_exprs(body, table)))]
 
 
-def _stats(program: Program, r: Reduce, own: tuple[Axis, ...]) -> Stats:
+def _define(program: Program, e: Expr, extents: dict[str, int], table: dict[Expr, Expr],
+            definitions: list[Definition]) -> None:
+    """A definition for ``e``, to be read in its place."""
+    names = _natural_order(e, e.free)
+    own = tuple(Axis(n, extents[n]) for n in names)
+    t = program.define(Lambda(own, e))
+    source = t.source()
+    program.stats[source.data] = _stats(program, e, own)
+    definitions.append(t)
+    table[e] = Read(source, tuple(Index(n) for n in names))
+
+
+def _narrow_factors(program: Program, body: Expr, names: frozenset[str]) -> list[Expr]:
+    """Factors with a reduction inside that need fewer indices than the loops around have, and
+    are sparse: stored once, with the reduction evaluated where they have entries
+    (W.T @ (A / (W @ H)))."""
+    if not isinstance(body, Reduce):
+        return []
+    times = distributing(body.op, body.body)
+    analysis = Estimator(program.stats).analysis(program.config.strict)
+    return [e for e in (factors_of(body.body, times) if times is not None else [])
+            if isinstance(e, Call) and e.free < names and inner_reductions(e)
+            and analysis.cover(e).support.kind != "true"]
+
+
+def _stats(program: Program, e: Expr, own: tuple[Axis, ...]) -> Stats:
     estimator = Estimator(program.stats)
-    cover = estimator.analysis(program.config.strict).cover(r.body)
+    body, repeated = (e.body, product_of(e.axes)) if isinstance(e, Reduce) else (e, 1)
+    cover = estimator.analysis(program.config.strict).cover(body)
     size = search_size(own)
     if cover.support.kind == "true" or not own:
         return Stats(size, size, True)
-    density = filled(estimator.density(cover.support), float(product_of(r.axes)))
+    density = filled(estimator.density(cover.support), float(repeated))
     return Stats(size * density, size, density > 0.25)
 
 

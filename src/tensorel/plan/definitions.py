@@ -9,6 +9,7 @@ Forms, each implied by the next:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from tensorel.algebra.ops import Operator
@@ -31,6 +32,7 @@ from tensorel.ir.nodes import (
 )
 from tensorel.kernels.spec import Slot
 from tensorel.records import dataclass, field
+from tensorel.stats.facts import TensorStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,13 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What is known or estimated of a tensor: stored entries, and whether all of it is stored."""
+    """What is known or estimated of a tensor: stored entries, and whether all of it is stored.
+    ``facts(exact)`` gives its statistics: without a pass over the entries unless ``exact``."""
 
     count: float
     size: float
     dense: bool
+    facts: Callable[[bool], TensorStats] | None = None
 
     @property
     def density(self) -> float:
@@ -88,6 +92,11 @@ class Program:
     config: Config
     counter: int = 0
     fired: dict[str, int] = field(default_factory=dict)
+
+    def copy(self) -> Program:
+        """The same program, free to go another way."""
+        return Program(list(self.definitions), list(self.results), dict(self.stats), self.config,
+                       self.counter, dict(self.fired))
 
     def fresh(self, hint: str = "t") -> str:
         self.counter += 1

@@ -8,6 +8,10 @@ from collections.abc import Callable, Mapping
 from tensorel.ir.nodes import Expr, Read, Reduce, Source, postorder
 from tensorel.kernels.support import Analysis, Formula
 from tensorel.plan.definitions import Stats
+from tensorel.stats.facts import TensorStats
+from tensorel.stats.pointset import Relation, everything
+from tensorel.stats.reading import of_read
+from tensorel.stats.support import points
 
 
 class Estimator:
@@ -39,6 +43,22 @@ class Estimator:
             return self.of(read.tensor).density
 
         return formula_density(f, of_read)
+
+    def relation(self, f: Formula, extents: Mapping[str, int], exact: bool) -> Relation:
+        """The points of a support over indices, from statistics; ``exact``: also from those that
+        need a pass over the entries."""
+
+        def of(read: Read) -> Relation:
+            assert isinstance(read.tensor, Source)
+            stats = self.of(read.tensor)
+            own = {n: extents[n] for n in sorted(read.free)}
+            if stats.dense:
+                return everything(own)
+            facts = stats.facts(exact) if stats.facts is not None else TensorStats(
+                read.tensor.shape, int(min(stats.count, 2.0**62)))
+            return of_read(facts, read.indices, own)
+
+        return points(f, extents, of)
 
     def is_dense(self, e: Expr) -> bool:
         """Every read below is of a dense tensor."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tensorel.algebra.ops import DType
 from tensorel.ir.nodes import Source
 from tensorel.kernels.spec import Slot
 from tensorel.records import dataclass
+from tensorel.stats.facts import TensorStats
 from tensorel.storage.format import Format
 from tensorel.storage.levels import Compressed, Dense, Listed
 from tensorel.storage.stack import Stack
@@ -25,6 +28,7 @@ class Known:
     levels: tuple[float, ...]
     bytes_: float
     degrees: tuple[float, ...] | None = None  # longest segment of each level, where known
+    facts: Callable[[bool], TensorStats] | None = None  # statistics; True: worth a pass
 
 
 def level_sizes(fmt: Format, shape: tuple[int, ...], count: float) -> tuple[float, ...]:

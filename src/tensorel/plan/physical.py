@@ -104,6 +104,9 @@ class BulkStep(Step):
         return self.args
 
 
+CALL = 20000.0  # starting one more kernel
+
+
 @dataclass(eq=False)
 class Plan:
     """Steps in order; ``results`` names the slots asked for; ``frees`` says which intermediate
@@ -117,6 +120,16 @@ class Plan:
     logical: str = ""
     definitions: list[Definition] = field(default_factory=list)
     frees: dict[int, list[str]] = field(default_factory=dict)
+
+    @property
+    def cost(self) -> float:
+        """About nanoseconds on one thread."""
+        return sum(s.cost + CALL for s in self.steps)
+
+    @property
+    def largest(self) -> float:
+        """Estimated bytes of the largest result of a step."""
+        return max((s.bytes_ for s in self.steps), default=0.0)
 
     def plan_frees(self) -> None:
         last: dict[str, int] = {}

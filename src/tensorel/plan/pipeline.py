@@ -14,6 +14,7 @@ from tensorel.plan.definitions import Definition, Program, Stats, inner_reductio
 from tensorel.plan.known import Known
 from tensorel.plan.logical import flatten_reductions, repeat_constants, simplify, split_definitions
 from tensorel.plan.physical import Plan
+from tensorel.plan.variants import GAIN, expanded
 from tensorel.records import dataclass
 
 Check = Callable[[Program], bool]
@@ -67,6 +68,9 @@ PASSES: tuple[Pass, ...] = (
     Pass("store_factors", is_sum_product, is_sum_product, store_factors),
 )
 
+#: Programs are written another way, if they can be, after so many passes.
+VARIED = 3
+
 #: What reassociates floating-point sums or annihilates: off in strict mode.
 REASSOCIATING = frozenset({"flatten_reductions", "order_contractions", "repeat_constants"})
 
@@ -80,7 +84,7 @@ def make_plan(roots: list[Tensor], formats: list[object], known: list[Known], co
         size = 1.0
         for n in k.source.shape:
             size *= n
-        stats[k.slot] = Stats(k.count, size, k.slot.format.is_dense)
+        stats[k.slot] = Stats(k.count, size, k.slot.format.is_dense, k.facts)
         slots[k.slot] = k
     program = Program([], [], stats, config)
     by_key: dict[tuple[Tensor, object], str] = {}
@@ -91,26 +95,57 @@ def make_plan(roots: list[Tensor], formats: list[object], known: list[Known], co
             program.definitions.append(Definition(by_key[key], root, fmt))  # type: ignore[arg-type]
         program.results.append(by_key[key])
     _share_roots(program)
-    timings: list[tuple[str, float]] = []
-    logical = ""
-    for p in PASSES:
-        if p.optional and (p.name in config.disabled or not config.optimize):
-            continue
-        if config.strict and p.name in REASSOCIATING:
-            continue
-        start = time.perf_counter()
-        assert not verify or p.requires(program), f"{p.name} requires {p.requires.__name__}"
-        p.run(program)
-        assert not verify or p.ensures(program), f"{p.name} ensures {p.ensures.__name__}"
-        timings.append((p.name, time.perf_counter() - start))
-    start = time.perf_counter()
-    definitions = list(program.definitions)
-    plan = Chooser(program, slots).run()
-    timings.append(("choose_loops", time.perf_counter() - start))
-    plan.passes = timings
-    plan.logical = logical
-    plan.definitions = definitions
+    driver = Driver(slots, verify)
+    driver.run(program, PASSES[:VARIED])
+    plan = driver.finish(program.copy(), PASSES[VARIED:])
+    other = None if config.strict or not config.optimize or "expand" in config.disabled \
+        else expanded(program)
+    if other is not None:
+        rival = driver.finish(other, PASSES[VARIED:])
+        plan = _cheaper(plan, rival, config)
     return plan
+
+
+def _cheaper(plan: Plan, rival: Plan, config: Config) -> Plan:
+    """The rival if it costs far less, or fits where the plan does not."""
+    limit = min(config.memory, config.densify)
+    fits, rival_fits = (p.largest <= limit for p in (plan, rival))
+    if rival_fits and not fits:
+        return rival
+    return rival if rival_fits and rival.cost * GAIN < plan.cost else plan
+
+
+class Driver:
+    """Runs passes: checks, times and leaves out what is switched off."""
+
+    def __init__(self, slots: dict[object, Known], verify: bool) -> None:
+        self.slots, self.verify = slots, verify
+        self.timings: list[tuple[str, float]] = []
+
+    def run(self, program: Program, passes: tuple[Pass, ...]) -> None:
+        config = program.config
+        for p in passes:
+            if p.optional and (p.name in config.disabled or not config.optimize):
+                continue
+            if config.strict and p.name in REASSOCIATING:
+                continue
+            start = time.perf_counter()
+            assert not self.verify or p.requires(program), \
+                f"{p.name} requires {p.requires.__name__}"
+            p.run(program)
+            assert not self.verify or p.ensures(program), f"{p.name} ensures {p.ensures.__name__}"
+            self.timings.append((p.name, time.perf_counter() - start))
+
+    def finish(self, program: Program, passes: tuple[Pass, ...]) -> Plan:
+        """The physical plan of a program that has been through the passes before."""
+        self.run(program, passes)
+        start = time.perf_counter()
+        definitions = list(program.definitions)
+        plan = Chooser(program, dict(self.slots)).run()
+        self.timings.append(("choose_loops", time.perf_counter() - start))
+        plan.passes = list(self.timings)
+        plan.definitions = definitions
+        return plan
 
 
 def _share_roots(program: Program) -> None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from tensorel.algebra.ops import DType, check_dtype
 from tensorel.storage.coo import Coo, IndexArray, ValueArray
 from tensorel.storage.format import Format
-from tensorel.storage.ingest import clean
+from tensorel.storage.ingest import arrays_of, inspect, settle
 from tensorel.storage.limits import require
 from tensorel.storage.registry import dense_bytes, resolve
 from tensorel.storage.scalars import differs, distinguishable, make_fill
@@ -37,8 +37,13 @@ def from_coo(
     >>> t.arrays["pos1"].tolist(), t.arrays["idx1"].tolist()
     ([0, 1, 1, 2], [1, 1])
     """
-    coo = clean(coords, values, shape, fill, duplicates, dtype)
-    return pack(coo, format if format is not None else "coo" if coo.shape else "dense")
+    given = inspect(coords, values, shape, fill, duplicates, dtype)
+    wanted = format if format is not None else "coo" if given.shape else "dense"
+    made = resolve(wanted, given.shape, given.values.dtype)
+    arrays = arrays_of(given, made)
+    if arrays is None:
+        return pack(settle(given), made)
+    return Stored(made, given.shape, given.values.dtype, given.fill, arrays)
 
 
 def pack(coo: Coo, format: str | Format) -> Stored:
