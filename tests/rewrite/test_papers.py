@@ -31,6 +31,7 @@ SOUND = {
     "storel-C2": ("u[i] == v[i]", "v[i] == u[i]"),
     "storel-L1": ("u[i] + -0.0", "u[i]"),
     "storel-L3": ("u[i] * 1.0", "u[i]"),
+    "storel-L5": ("u[i] - 0.0", "u[i]"),
     "@storel-L2": ("u[i] * 0.0", "0.0"),
     "@storel-L6": ("u[i] - u[i]", "0.0"),
     "storel-D1": ("u[i] * v[i] + u[i] * w[i]", "u[i] * (v[i] + w[i])"),
@@ -133,7 +134,7 @@ def test_sound(name: str) -> None:
 
 
 #: Laws of order, of finite values and of signs of zero are not laws of polynomials.
-OTHER = ("matrel-24", "matrel-25", "storel-L1")
+OTHER = ("matrel-24", "matrel-25")
 
 
 @pytest.mark.parametrize("name", [n for n in SOUND if n[0] != "@" and n not in OTHER])
