@@ -19,6 +19,7 @@ from tensorel.rewrite.egraph import Analysis, EGraph, Term
 from tensorel.rewrite.extract import extract, extract_shared, operations
 from tensorel.rewrite.facts import Facts
 from tensorel.rewrite.names import rename_bound
+from tensorel.rewrite.polynomial import canonical, equal
 from tensorel.rewrite.saturate import Limits, saturate
 
 NAMES = sources("float64")
@@ -219,6 +220,37 @@ def test_total_cost_of_the_caller() -> None:
 
     found, value_ = extract_shared(g, c, operations({"i": 2}), products)
     assert show(found) == "A[i] * B[i] + A[i] * C[i]" and value_ == -2
+
+
+def test_squared_loss_in_proportion_to_the_nonzeros() -> None:
+    """With a density that the caller folds over the graph, sum((A - u v)**2) of a sparse A becomes
+    sums over A alone and a product of two sums of squares."""
+    kept = frozenset((ops.multiply, ops.square, ops.negative))
+
+    def density(t: Term, kids: list[float]) -> float:
+        if t.leaf is not None:
+            sparse = isinstance(t.leaf, Read) and t.leaf.tensor is NAMES["A"]
+            return 0.01 if sparse else 1.0
+        if t.axes:
+            return 1.0
+        if t.op in kept:
+            return min(kids)
+        return min(1.0, sum(kids)) if t.op in (ops.add, ops.subtract) else 1.0
+
+    g = EGraph(analyses={"density": Analysis(density, min)})
+    e = read("sum(k in 50, l in 50) square(A[k, l] - u[k] * v[l])")
+    c = g.union(g.add(e), g.add(rename_bound(canonical(e), "c")))
+    saturate(g, ALL, limits=Limits(nodes=300))
+    count = operations(dict.fromkeys([*"kl", *(f"c{n}" for n in range(1, 9))], 50), 0.0)
+
+    def own(t: Term) -> float:
+        below = [g[k].values["density"] for k in t.kids]
+        return count(t) * (below[0] if t.axes else density(t, below))
+
+    naive = 3 * 2500
+    found, cost = extract_shared(g, c, own)
+    assert cost < naive / 20, show(found)
+    assert equal(found, e)
 
 
 # -- every form is right -----------------------------------------------------------------------

@@ -37,9 +37,10 @@ Step = Callable[[Registers, Classes, Found], None]
 
 class Matcher:
     """A compiled rule. ``names`` are what a match binds, in order; ``depth`` is how many levels
-    of nodes a match looks at."""
+    of nodes a match looks at; ``required`` is what must be found among the children of the root:
+    operators, literals, reductions (see ``features``)."""
 
-    __slots__ = ("depth", "entry", "names", "root", "rule", "size")
+    __slots__ = ("depth", "entry", "names", "required", "root", "rule", "size")
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
@@ -48,6 +49,7 @@ class Matcher:
         self.names = tuple(plan.slots)
         self.depth = plan.depth
         self.root = rule.pattern
+        self.required = _required(rule.pattern)
         step = _emit(tuple(plan.slots.values()))
         for make in reversed(plan.steps[1:]):
             step = make(step)
@@ -70,6 +72,35 @@ class Matcher:
         """Append to ``found`` the values of ``names`` for each match of this node."""
         env: Registers = [None] * self.size
         self.entry(env, classes, found, op, axes, kids)
+
+
+LITERAL, REDUCTION = "literal", "reduction"
+
+
+def _required(p: Op | Red) -> frozenset[object]:
+    found: set[object] = set()
+    for a in p.args if isinstance(p, Op) else (p.body,):
+        match a:
+            case Lit():
+                found.add(LITERAL)
+            case Red():
+                found.add(REDUCTION)
+            case Op(op) if isinstance(op, Operator):
+                found.add(op)
+    return frozenset(found)
+
+
+def features(kids: Kids, classes: Classes) -> set[object]:
+    """What patterns can require of the children of a node."""
+    found: set[object] = set()
+    for k in kids:
+        c = classes[k]
+        found.update(c.calls)
+        if c.reduces:
+            found.add(REDUCTION)
+        if c.const is not None:
+            found.add(LITERAL)
+    return found
 
 
 Entry = Callable[[Registers, Classes, Found, Operator, tuple[Axis, ...], Kids], None]
@@ -264,4 +295,4 @@ def matcher(rule: Rule) -> Matcher:
     return found
 
 
-__all__ = ["Bound", "Kids", "Matcher", "matcher"]
+__all__ = ["Bound", "Kids", "Matcher", "features", "matcher"]

@@ -17,7 +17,7 @@ from tensorel.algebra.ops import Operator
 from tensorel.ir.nodes import Expr
 from tensorel.records import dataclass, field
 from tensorel.rewrite.egraph import EGraph
-from tensorel.rewrite.ematch import Bound, Kids, Matcher, matcher
+from tensorel.rewrite.ematch import Bound, Kids, Matcher, features, matcher
 from tensorel.rewrite.engine import Given, Lit, Match, Op, Rule
 from tensorel.rewrite.facts import Handle
 
@@ -146,8 +146,9 @@ class Saturation:
                 for kids in nodes if matchers else ():
                     distance = 0 if (head, kids) in fresh else 1 + min(
                         [level.get(k, far) for k in kids])
+                    below = features(kids, classes)
                     for m in matchers:
-                        if distance >= m.depth:
+                        if distance >= m.depth or not m.required <= below:
                             continue
                         m.search(op, axes, kids, classes, found)
                         for values in found:
@@ -169,7 +170,9 @@ class Saturation:
                 return "backlog"
             self._apply(found)
             if self.graph.size > self.limits.nodes:
-                return "nodes"
+                self.graph.rebuild()  # equal nodes count once
+                if self.graph.size > self.limits.nodes:
+                    return "nodes"
             if end is not None and perf_counter() > end:
                 return "seconds"
         return "saturated"
