@@ -132,8 +132,8 @@ def _search(a: Any, start: int) -> Any:
         level += 1
         reached = tr.einsum("ij,i->j", a, frontier, add=tr.any, mul=tr.logical_and)
         frontier, seen = tr.compute(reached & ~seen, reached | seen)
-        (new,), _ = frontier.to_coo()
-        depth[new] = level
+        (places,), stored = frontier.to_coo()  # False may be stored
+        depth[places[stored]] = level
     return depth
 
 
