@@ -108,17 +108,19 @@ class Lowering(Reading):
             self.accesses[r].restore(state)
         self.open_reductions.discard(e)
         if count is not None:
-            self._add_missing(e, acc, count, names)
+            rest = cover.background if cover.background is not None else self.absent(
+                e.body, names)
+            self._add_missing(e, acc, count, rest)
         return acc
 
     def _is_identity(self, e: Reduce, background: Const | None) -> bool:
         assert e.op.identity is not None
         return background is not None and background is const(e.op.identity(e.dtype), e.dtype)
 
-    def _add_missing(self, e: Reduce, acc: Local, count: Local, names: set[str]) -> None:
-        """Combine the points that were not visited, each equal to the residual."""
+    def _add_missing(self, e: Reduce, acc: Local, count: Local, rest: Expr) -> None:
+        """Combine the points that were not visited, each equal to ``rest``."""
         with self.block() as then:
-            residual = self.value(self.absent(e.body, names))
+            residual = self.value(rest)
             total = math.prod(a.extent for a in e.axes)
             more = self.repeat(e.op, residual, self.missing(total, count, residual.dtype))
             self.emit(Assign(acc, self.combine(e.op, acc, more)))

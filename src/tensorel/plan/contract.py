@@ -317,14 +317,18 @@ def _lift(program: Program, d: Definition, lam: Lambda) -> list[Definition]:
 
 def _define(program: Program, e: Expr, extents: dict[str, int], table: dict[Expr, Expr],
             definitions: list[Definition]) -> None:
-    """A definition for ``e``, to be read in its place."""
+    table[e], made = define_part(program, e, extents)
+    definitions.append(made)
+
+
+def define_part(program: Program, e: Expr, extents: dict[str, int]) -> tuple[Read, Definition]:
+    """A definition for a part of a formula, and how to read it in its place."""
     names = _natural_order(e, e.free)
     own = tuple(Axis(n, extents[n]) for n in names)
     t = program.define(Lambda(own, e))
     source = t.source()
     program.stats[source.data] = _stats(program, e, own)
-    definitions.append(t)
-    table[e] = Read(source, tuple(Index(n) for n in names))
+    return Read(source, tuple(Index(n) for n in names)), t
 
 
 def _narrow_factors(program: Program, body: Expr, names: frozenset[str]) -> list[Expr]:

@@ -192,6 +192,15 @@ def replace_exprs(e: Expr, table: dict[Expr, Expr]) -> Expr:
     return go(e)
 
 
+def replace_sources(e: Expr, instead: dict[Source, Source]) -> Expr:
+    """``e`` reading other tensors."""
+    table: dict[Expr, Expr] = {}
+    for x in postorder(e):
+        if isinstance(x, Read) and x.tensor in instead:
+            table[x] = Read(instead[x.tensor], tuple(replace_exprs(i, table) for i in x.indices))
+    return replace_exprs(e, table) if table else e
+
+
 def sources_of(t: Tensor | Expr) -> list[Source]:
     return [n for n in postorder(t) if isinstance(n, Source)]
 

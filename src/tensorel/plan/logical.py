@@ -29,6 +29,7 @@ from tensorel.plan.definitions import (
     product,
     replace_exprs,
 )
+from tensorel.plan.pieces import threshold
 from tensorel.rewrite.engine import Rewriter
 
 # -- simplify ----------------------------------------------------------------------------------
@@ -36,7 +37,7 @@ from tensorel.rewrite.engine import Rewriter
 
 def simplify(program: Program) -> None:
     """Apply the active rules to every body."""
-    rewriter = Rewriter(rules.active(), program.fire)
+    rewriter = Rewriter(rules.active(), program.fire, strict=program.config.strict)
     program.map_bodies(lambda lam: rewriter.run(lam.body))
 
 
@@ -78,7 +79,10 @@ class _Splitter:
         self.program.definitions = list(named.values())
 
     def _is_shared(self, node: Lambda) -> bool:
-        return self.reads.get(node, 0) > 1 and bool(inner_reductions(self.inlined[node]))
+        body = self.inlined[node]
+        if isinstance(body, Call) and body.op is ops.where and threshold(body.args[0]) is not None:
+            return False  # pieces, to be taken apart where they are used
+        return self.reads.get(node, 0) > 1 and bool(inner_reductions(body))
 
     def _define(self, tensor: Tensor, given: Definition) -> None:
         fill = given.source().fill

@@ -14,6 +14,8 @@ from tensorel.plan.definitions import Definition, Program, Stats, inner_reductio
 from tensorel.plan.known import Known
 from tensorel.plan.logical import flatten_reductions, repeat_constants, simplify, split_definitions
 from tensorel.plan.physical import Plan
+from tensorel.plan.pieces import split_pieces
+from tensorel.plan.share import share_definitions
 from tensorel.plan.variants import GAIN, expanded
 from tensorel.records import dataclass
 
@@ -61,18 +63,22 @@ class Pass:
 PASSES: tuple[Pass, ...] = (
     Pass("split_definitions", is_nested, is_flat, split_definitions, optional=False),
     Pass("simplify", is_flat, is_flat, simplify),
+    Pass("split_pieces", is_flat, is_flat, split_pieces),
     Pass("repeat_constants", is_flat, is_flat, repeat_constants),
     Pass("flatten_reductions", is_flat, is_flat, flatten_reductions),
     Pass("lift_reductions", is_flat, is_sum_product, lift_reductions, optional=False),
+    Pass("share_definitions", is_sum_product, is_sum_product, share_definitions),
     Pass("order_contractions", is_sum_product, is_sum_product, order_contractions),
     Pass("store_factors", is_sum_product, is_sum_product, store_factors),
+    Pass("share_factors", is_sum_product, is_sum_product, share_definitions),
 )
 
 #: Programs are written another way, if they can be, after so many passes.
-VARIED = 3
+VARIED = 4
 
 #: What reassociates floating-point sums or annihilates: off in strict mode.
-REASSOCIATING = frozenset({"flatten_reductions", "order_contractions", "repeat_constants"})
+REASSOCIATING = frozenset(
+    {"split_pieces", "flatten_reductions", "order_contractions", "repeat_constants"})
 
 
 def make_plan(roots: list[Tensor], formats: list[object], known: list[Known], config: Config,

@@ -19,7 +19,6 @@ from tensorel.plan.physical import ConvertStep, KernelStep, Step
 from tensorel.storage.format import Format
 from tensorel.storage.registry import resolve
 
-
 FETCH_BYTES, FETCH_ENTRIES = 4e6, 4.0  # measured on products and row lists of random matrices
 
 

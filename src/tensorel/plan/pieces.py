@@ -1,0 +1,176 @@
+"""Reductions over what is given piece by piece are taken apart.
+
+A concatenation is a choice by an index: X[i, j] = where(j < 4, F[i, j], G[i, j - 4]). A sum over j
+is the sum over the first piece plus that over the second; a sum over i is given piece by piece
+itself. Each piece is then a product of its own: X @ w over a star join never makes X."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tensorel.algebra import ops
+from tensorel.ir.affine import split_affine
+from tensorel.ir.build import int_value, minus, plus, times
+from tensorel.ir.nodes import Axis, Call, Expr, Index, Lambda, Read, Reduce, postorder, substitute
+from tensorel.plan.contract import define_part
+from tensorel.plan.definitions import Definition, Program, inner_reductions
+
+MOST_PIECES = 16
+_TRUE_BELOW = {ops.less: (0, True), ops.less_equal: (1, True),
+               ops.greater_equal: (0, False), ops.greater: (1, False)}
+
+
+def split_pieces(program: Program) -> None:
+    """Take apart the reductions over pieces that hold reductions themselves."""
+    done: list[Definition] = []
+    for d in program.definitions:
+        lam = d.tensor
+        if isinstance(lam, Lambda) and is_piecewise(lam.body) and any(
+                isinstance(e, Reduce) for e in postorder(lam.body)):
+            splitter = _Splitter(program, {a.name: a.extent for a in lam.axes})
+            body = splitter.run(lam.body)
+            if splitter.pieces:
+                program.fire("split-pieces: sum over pieces -> pieces of sums", splitter.pieces)
+                done.extend(splitter.made)
+                d = replace(d, tensor=Lambda(lam.axes, body), fill=d.source().fill,
+                            whole=d.ref.whole)
+        done.append(d)
+    program.definitions = done
+
+
+def is_piecewise(e: Expr) -> bool:
+    """A choice by an index between formulas of which one has a reduction."""
+    return any(isinstance(x, Call) and x.op is ops.where and threshold(x.args[0]) is not None
+               and any(inner_reductions(a) for a in x.args[1:]) for x in postorder(e))
+
+
+def threshold(condition: Expr) -> tuple[str, int, bool] | None:
+    """(index, t, below) for a condition that holds for index < t, or not below it."""
+    if not isinstance(condition, Call) or condition.op not in _TRUE_BELOW \
+            or len(condition.free) != 1 or any(isinstance(e, Read) for e in postorder(condition)):
+        return None
+    (name,) = condition.free
+    left, right = (split_affine(a, name) for a in condition.args)
+    if left is None or right is None or left[0] - right[0] != 1:
+        return None
+    offset = int_value(minus(right[1], left[1]))
+    more, below = _TRUE_BELOW[condition.op]
+    return None if offset is None else (name, offset + more, below)
+
+
+class _Splitter:
+    def __init__(self, program: Program, outputs: dict[str, int]) -> None:
+        self.program, self.outputs = program, outputs
+        self.made: list[Definition] = []
+        self.pieces = 0
+
+    def run(self, e: Expr) -> Expr:
+        return self._go(e, self.outputs)
+
+    def _go(self, e: Expr, extents: dict[str, int]) -> Expr:
+        match e:
+            case Call():
+                return Call(e.op, tuple(self._go(a, extents) for a in e.args))
+            case Reduce():
+                inner = extents | {a.name: a.extent for a in e.axes}
+                return self._reduce(Reduce(e.op, e.axes, self._go(e.body, inner)), extents)
+            case _:
+                return e
+
+    def _reduce(self, r: Reduce, extents: dict[str, int]) -> Expr:
+        """The reduction with the choices inside it taken apart."""
+        own = extents | {a.name: a.extent for a in r.axes}
+        body = decide(r.body, own)
+        if body is not r.body:
+            r = Reduce(r.op, r.axes, body)
+        for x in postorder(r.body):
+            if not isinstance(x, Call) or x.op is not ops.where or self.pieces >= MOST_PIECES:
+                continue
+            at = threshold(x.args[0])
+            if at is None:
+                continue
+            name, t, below = at
+            if any(a.name == name for a in r.axes):
+                self.pieces += 1
+                return Call(r.op, (self._range(r, name, 0, t, extents),
+                                   self._range(r, name, t, own[name], extents)))
+            if name in self.outputs and r.free <= self.outputs.keys():
+                self.pieces += 1
+                first = self._piece(r, name, 0, t, extents)
+                second = self._piece(r, name, t, own[name], extents)
+                return Call(ops.where, (x.args[0], *((first, second) if below else
+                                                     (second, first))))
+        return r
+
+    def _range(self, r: Reduce, name: str, lo: int, hi: int, extents: dict[str, int]) -> Expr:
+        """The part of a reduction over lo <= name < hi."""
+        axes = tuple(Axis(a.name, hi - lo) if a.name == name else a for a in r.axes)
+        inner = extents | {a.name: a.extent for a in axes}
+        return self._reduce(Reduce(r.op, axes, self._go(shifted(r.body, name, lo), inner)), extents)
+
+    def _piece(self, r: Reduce, name: str, lo: int, hi: int, extents: dict[str, int]) -> Expr:
+        """The reduction for lo <= name < hi of an output index, as a definition of its own."""
+        inside = extents | {name: hi - lo}
+        splitter = _Splitter(self.program, self.outputs | {name: hi - lo})
+        splitter.pieces = self.pieces
+        value = splitter._reduce(  # the same splitter, for a smaller output
+            Reduce(r.op, r.axes, shifted(r.body, name, lo)), inside)
+        self.pieces = splitter.pieces
+        self.made += splitter.made
+        if isinstance(value, Reduce):
+            value, made = define_part(self.program, value, inside)
+            self.made.append(made)
+        return shifted(value, name, -lo)
+
+
+def shifted(e: Expr, name: str, by: int) -> Expr:
+    """``e`` for an index that counts from ``by``."""
+    if by == 0:
+        return e
+    return _neat(substitute(e, {name: plus(Index(name), by)}), name)
+
+
+def _neat(e: Expr, name: str) -> Expr:
+    """Affine indices of reads as a*name + b, constants added up."""
+    match e:
+        case Read():
+            return Read(e.tensor, tuple(_affine(i, name) for i in e.indices))
+        case Call():
+            return Call(e.op, tuple(_neat(a, name) for a in e.args))
+        case Reduce():
+            return Reduce(e.op, e.axes, _neat(e.body, name))
+        case _:
+            return e
+
+
+def _affine(i: Expr, name: str) -> Expr:
+    parts = split_affine(i, name) if name in i.free else None
+    if parts is None:
+        return i
+    rest, scaled = int_value(parts[1]), times(parts[0], Index(name))
+    return minus(scaled, -rest) if rest is not None and rest < 0 else plus(scaled, parts[1])
+
+
+def decide(e: Expr, extents: dict[str, int]) -> Expr:
+    """Choices that the ranges of the indices settle are made."""
+    match e:
+        case Call() if e.op is ops.where:
+            at = threshold(e.args[0])
+            if at is not None and at[0] in extents:
+                _, t, below = at
+                if t >= extents[at[0]]:
+                    return decide(e.args[1 if below else 2], extents)
+                if t <= 0:
+                    return decide(e.args[2 if below else 1], extents)
+            return _same(e, tuple(decide(a, extents) for a in e.args))
+        case Call():
+            return _same(e, tuple(decide(a, extents) for a in e.args))
+        case Reduce():
+            inner = decide(e.body, extents | {a.name: a.extent for a in e.axes})
+            return e if inner is e.body else Reduce(e.op, e.axes, inner)
+        case _:
+            return e
+
+
+def _same(e: Call, args: tuple[Expr, ...]) -> Expr:
+    return e if all(a is b for a, b in zip(args, e.args)) else Call(e.op, args)
