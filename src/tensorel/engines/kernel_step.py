@@ -30,9 +30,10 @@ from tensorel.storage.stored import Stored
 
 Array = np.ndarray[Any, np.dtype[Any]]
 SMALL_COST = 1e6  # below this one thread is enough: about a millisecond
-CALLER_COST = 5e7  # below this one thread's work is done by the caller: Ctrl-C waits for it
+CALLER_COST = 5e7  # below this the caller does its share of the work: Ctrl-C waits for it
 RANGE_COST = 2e7  # a range should not take much longer than this: Ctrl-C waits for one
 RANGES_PER_WORKER = 8
+APPEND_COST = 10.0  # per entry; cheaper kernels wait for memory, which a second thread adds to
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +43,22 @@ class Ready:
     nest: Nest
     lowered: Lowered
     kernel: CompiledKernel
+    extents: dict[str, int]
+    scalars: list[object]
 
 
 def prepare(step: KernelStep, values: dict[str, Stored], config: Config,
             counting: bool = False) -> Ready:
     """The compiled kernel for the operands as they really are stored."""
     assert step.nest is not None
-    key = (counting, config.strict, *(values[n].signature for n in step.operands))
+    key = (counting, config.strict, *[values[n].kind for n in step.operands])
     found = step.cache.get(key)
     if found is None:
         nest = _bound_nest(step.nest, values)
         lowered = lower_nest(nest, config.strict, counting)
         kernel = compile(lowered.kernel, config.strict, config.disk_cache, config.effort)
-        found = step.cache[key] = Ready(nest, lowered, kernel)
+        found = step.cache[key] = Ready(nest, lowered, kernel, nest.extent, [
+            v for _, v in lowered.bindings.scalars])
     return found  # type: ignore[return-value]
 
 
@@ -86,12 +90,7 @@ def _bound_nest(nest: Nest, values: dict[str, Stored]) -> Nest:
 def run_kernel(step: KernelStep, values: dict[str, Stored], config: Config, budget: int) -> Stored:
     """The result of a kernel step."""
     assert step.nest is not None
-    assembly = step.nest.output.assembly
-    runner = {
-        Assembly.DENSE: _run_dense, Assembly.LEVELS: _run_levels, Assembly.LIST: _run_list,
-        Assembly.BUCKET: _run_bucket, Assembly.SHARED: _run_shared,
-    }[assembly]
-    return runner(Job(step, values, config, budget))
+    return _RUNNERS[step.nest.output.assembly.value](Job(step, values, config, budget))
 
 
 @dataclass
@@ -108,7 +107,7 @@ class Job:
         self.nest = self.ready.nest
         self.out = self.nest.output
         self.control = Control(max(self.budget, 0))
-        self.extents = self.nest.extent
+        self.extents = self.ready.extents
 
     @property
     def outer(self) -> str | None:
@@ -122,7 +121,7 @@ class Job:
         ]
 
     def scalars(self, ready: Ready | None = None) -> list[object]:
-        return [v for _, v in (ready or self.ready).lowered.bindings.scalars]
+        return (ready or self.ready).scalars
 
     def buffers(self, parts: int) -> dict[str, GrowBuffer]:
         """Growable outputs with room for a share of the estimated result. Room is address
@@ -143,7 +142,8 @@ class Job:
             return []
         count = 1
         if self.step.cost >= SMALL_COST:
-            count = max(RANGES_PER_WORKER * workers if workers > 1 else 1,
+            each = min(max(int(self.step.cost / (2 * SMALL_COST)), 1), RANGES_PER_WORKER)
+            count = max(each * workers if workers > 1 else 1,
                         math.ceil(self.step.cost / RANGE_COST))
         count = min(count, extent, most or 4096)
         if count <= 1 or self.nest.serial:
@@ -170,8 +170,7 @@ class Job:
         return [0, *(int(x) for x in (share * extent)), extent]
 
     def go(self, tasks: list[Callable[[int], int]], workers: int) -> None:
-        here = workers == 1 and self.step.cost < CALLER_COST
-        status = run_ranges(tasks, workers, self.control, small=here)
+        status = run_ranges(tasks, workers, self.control, small=self.step.cost < CALLER_COST)
         if status == Status.DONE:
             return
         if status in (Status.OVER_LIMIT, Status.NO_MEMORY):
@@ -286,6 +285,8 @@ def _run_levels(job: Job) -> Stored:
     nest, out = job.nest, job.out
     parallel = job.outer is not None and job.outer not in nest.reduced
     workers = job.workers() if parallel else 1
+    if not nest.reduced and job.step.cost < APPEND_COST * job.step.count:
+        workers = 1
     ranges = job.ranges(workers) if parallel else job.ranges(1, most=1)
     rows = math.prod(job.extents[n] for n in out.axes[: out.dense])
     pos: Array = np.zeros(rows + 1, out.place_dtype)
@@ -420,3 +421,10 @@ def _run_bucket(job: Job) -> Stored:
     fill = job.ready.kernel.bind(job.arrays(own), (), job.scalars())
     job.go([lambda w, lo=lo, hi=hi: fill(lo, hi, job.control) for lo, hi in ranges], 1)  # type: ignore[misc]
     return _finish(job, {"pos1": pos, "idx1": own["idx1"], "val": own["val"]})
+
+
+_RUNNERS: dict[str, Callable[[Job], Stored]] = {
+    Assembly.DENSE.value: _run_dense, Assembly.LEVELS.value: _run_levels,
+    Assembly.LIST.value: _run_list, Assembly.BUCKET.value: _run_bucket,
+    Assembly.SHARED.value: _run_shared,
+}

@@ -1,7 +1,7 @@
 """Threads that run ranges of kernels.
 
-Kernels release Python's lock, so plain threads use all cores. The main thread only waits: a
-signal (Ctrl-C) reaches Python code while kernels run, sets the flag that they look at, waits until
+Kernels release Python's lock, so plain threads use all cores. The main thread only waits, unless
+the work is small: a signal (Ctrl-C) reaches Python code while kernels run, sets the flag that they look at, waits until
 they have stopped and goes on as an exception. Tasks are taken one by one by whoever is free.
 """
 
@@ -159,16 +159,16 @@ def run_ranges(
 ) -> Status:
     """Run all tasks, at most ``workers`` at a time, and give the first status that is not DONE.
 
-    After a failure no further task starts and ``control`` is cancelled. ``small`` work runs in
-    the calling thread, where a signal has to wait until it is over.
+    After a failure no further task starts and ``control`` is cancelled. Of ``small`` work the
+    calling thread does its share, and a signal has to wait until it is over.
     """
     pool, here = _pool, threading.current_thread()
     workers = min(workers, len(tasks))
-    if small or workers == 0 or here in pool.threads:
+    if workers <= small or here in pool.threads:
         return _run_here(tasks, control)
     job = _Job(tasks, control)
     try:
-        if here is threading.main_thread():
+        if here is threading.main_thread() and not small:
             pool.submit(job, workers)
         else:
             if workers > 1:

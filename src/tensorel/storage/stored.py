@@ -35,11 +35,17 @@ class Stored:
 
     @property
     def nbytes(self) -> int:
-        return sum(a.nbytes for a in self.arrays.values())
+        found = self.facts.get("nbytes")
+        if found is None:
+            found = self.facts["nbytes"] = sum([a.nbytes for a in self.arrays.values()])
+        return found  # type: ignore[return-value]
 
     @property
     def fill_const(self) -> Const:
-        return const(self.fill, self.dtype)
+        found = self.facts.get("fill")
+        if found is None:
+            found = self.facts["fill"] = const(self.fill, self.dtype)
+        return found  # type: ignore[return-value]
 
     def physical(self, name: str) -> np.ndarray:
         """A physical array by name, pseudo arrays included."""
@@ -57,3 +63,14 @@ class Stored:
             dtypes = tuple((n, a.dtype.str) for n, a in self.arrays.items())
             found = self.facts["signature"] = (self.format, dtypes)
         return found  # type: ignore[return-value]
+
+    @property
+    def kind(self) -> int:
+        """A number for the signature, quicker to compare than what it stands for."""
+        found = self.facts.get("kind")
+        if found is None:
+            found = self.facts["kind"] = _kinds.setdefault(self.signature, len(_kinds))
+        return found  # type: ignore[return-value]
+
+
+_kinds: dict[object, int] = {}
