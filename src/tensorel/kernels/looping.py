@@ -49,7 +49,8 @@ class Looper:
         bound, done = dict(low.bound), dict(low.done_reductions)
         candidates = {a.read: a for a in low.accesses.values() if self._is_candidate(a)}
         leaders = self._leaders(candidates)
-        followers = [a for a in candidates.values() if a not in leaders]
+        partner = self._partner(leaders, candidates)
+        followers = [a for a in candidates.values() if a not in leaders and a is not partner]
         self.begin: Expr = low.lo if self.outermost else const(0, INT64)
         self.end: Expr = low.hi if self.outermost else low.extent(self.name)
         cursors = self._open_followers(followers, bool(leaders))
@@ -58,6 +59,8 @@ class Looper:
             self._leave_out()
         if not leaders:
             self._dense(inner)
+        elif partner is not None:
+            self._meet(leaders[0], partner, inner)
         elif len(leaders) == 1:
             self._single(leaders[0], inner)
         elif len(leaders) == 2 and self.innermost and self._is_simple(leaders):
@@ -109,15 +112,28 @@ class Looper:
             return []
         return cover(formula) or []
 
-    def _leader_cost(self, group: list[Access]) -> tuple[int, int]:
+    def _leader_cost(self, group: list[Access]) -> tuple[int, int, int]:
+        """Operands that are searched or found directly rather follow."""
         gallop = sum(a.slot.name in self.low.nest.gallop for a in group)
-        return gallop, len(group)
+        return gallop, sum(map(self._is_direct, group)), len(group)
 
     def _known(self, candidates: dict[Read, Access]) -> Callable[[Read], Formula]:
         def known(read: Read) -> Formula:
             return has(read) if read in candidates else TRUE
 
         return known
+
+    def _partner(self, leaders: list[Access], candidates: dict[Read, Access]) -> Access | None:
+        """Another operand without whose entries there is nothing, walked beside the leader."""
+        if len(leaders) != 1 or not self._is_simple(leaders):
+            return None
+        parts = self.support.parts if self.support.kind == "and" else ()
+        for p in parts:
+            a = candidates.get(p.read) if p.kind == "has" and p.read is not None else None
+            if a is not None and a not in leaders and self._is_simple([a]) \
+                    and not self._is_direct(a) and a.slot.name not in self.low.nest.gallop:
+                return a
+        return None
 
     # -- followers -----------------------------------------------------------------------------
 
@@ -127,13 +143,7 @@ class Looper:
         low = self.low
         cursors: dict[Access, tuple[Walk, Local, Expr]] = {}
         for a in followers:
-            level = a.level
-            direct = (
-                level.find(a.arrays, a.position, a.coords, const(0, INT64)) is not None
-                or level.probe(a.arrays, a.position, a.coords, const(0, INT64)) is not None
-                or a.slot.format.lookup(a.arrays, a.read.indices) is not None
-            )
-            if direct or a.slot.name in low.nest.gallop:
+            if self._is_direct(a) or a.slot.name in low.nest.gallop:
                 continue
             walk, lo, hi = low.open_walk(a)
             cursor = low.fresh("cur")
@@ -144,6 +154,15 @@ class Looper:
             low.emit(Assign(cursor, start))
             cursors[a] = (walk, cursor, hi)
         return cursors
+
+    def _is_direct(self, a: Access) -> bool:
+        """An entry is found without walking."""
+        level, zero = a.level, const(0, INT64)
+        return (
+            level.find(a.arrays, a.position, a.coords, zero) is not None
+            or level.probe(a.arrays, a.position, a.coords, zero) is not None
+            or a.slot.format.lookup(a.arrays, a.read.indices) is not None
+        )
 
     def _follow(self, a: Access, cursors: dict[Access, tuple[Walk, Local, Expr]]) -> None:
         low = self.low
@@ -311,6 +330,37 @@ class Looper:
             low.emit(While(compare(ops.less, q, hi), tuple(body), self.checked))
         else:
             low.emit(For(q, lo, hi, tuple(body), self.checked))
+
+    def _meet(self, first: Access, second: Access, inner: Callable[[Expr], None]) -> None:
+        """Intersection of two walks: both step on without branches, the body runs where they
+        agree."""
+        low = self.low
+        (walk, lo, hi, _, offset), (other, start, end, _, shift) = map(
+            self._range, (first, second))
+        low.announce(self.name, low.let("most", Call(
+            ops.minimum, (minus(hi, lo), minus(end, start)))))
+        p, q = low.fresh("q"), low.fresh("q")
+        low.emit(Assign(p, lo))
+        low.emit(Assign(q, start))
+        with low.block() as loop:
+            x = low.let("x", minus(walk.coord(p), offset))
+            y = low.let("y", minus(other.coord(q), shift))
+            valid = first.valid, second.valid
+            with low.block() as body:
+                for a, w, at, by in ((first, walk, p, offset), (second, other, q, shift)):
+                    self._enter(a, w, low.let("q", Call(ops.add, (at, const(0, INT64)))), None,
+                                low.let("c", plus(x, by)))
+                    a.valid = None
+                inner(x)
+            first.valid, second.valid = valid
+            steps = [low.let("step", convert(compare(ops.less_equal, a, b), INT64))
+                     for a, b in ((x, y), (y, x))]  # before either moves: x may be the cursor
+            low.emit(If(compare(ops.equal, x, y), tuple(body)))
+            for at, step in zip((p, q), steps):
+                low.emit(Assign(at, plus(at, step)))
+        more = both(compare(ops.less, p, hi), compare(ops.less, q, end))
+        assert more is not None
+        low.emit(While(more, tuple(loop), self.checked))
 
     def _ahead(self, a: Access, walk: Walk, q: Local, hi: Expr, offset: Expr, distance: int
                ) -> Expr:

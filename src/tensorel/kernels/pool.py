@@ -1,8 +1,9 @@
 """Threads that run ranges of kernels.
 
 Kernels release Python's lock, so plain threads use all cores. The main thread only waits, unless
-the work is small: a signal (Ctrl-C) reaches Python code while kernels run, sets the flag that they look at, waits until
-they have stopped and goes on as an exception. Tasks are taken one by one by whoever is free.
+the work is small: a signal (Ctrl-C) reaches Python code while kernels run, sets the flag that
+they look at, waits until they have stopped and goes on as an exception. Tasks are taken one by
+one by whoever is free.
 """
 
 from __future__ import annotations

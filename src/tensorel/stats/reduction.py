@@ -10,7 +10,16 @@ import numpy as np
 from tensorel.stats import grids
 from tensorel.stats.bounds import NONE, Constraints, Names, chain_bound, tighten, whole
 from tensorel.stats.pointset import Relation, closed, with_bands
-from tensorel.stats.polys import Poly, flat, least, profile_of, scaled, survivors, to_total
+from tensorel.stats.polys import (
+    Poly,
+    flat,
+    indicator,
+    least,
+    profile_of,
+    scaled,
+    survivors,
+    to_total,
+)
 
 
 def reduce_over(r: Relation, names: Collection[str]) -> Relation:
@@ -33,7 +42,8 @@ def reduce_over(r: Relation, names: Collection[str]) -> Relation:
     counts: dict[str, Poly | None] = {}
     limits: dict[str, Poly | None] = {}
     for n, e in extents.items():
-        counts[n] = to_total(r.counts[n], e, estimate)
+        each = r.counts[n] if len(keep) > 1 else indicator(r.counts[n])  # alone: once each
+        counts[n] = to_total(each, e, estimate)
         degree = constraints.get((frozenset((n,)), keep - {n}, inf), most)
         limits[n] = least([r.limits[n], flat(degree if len(keep) > 1 else 1.0)], e)
     distinct = {n: min(r.distinct[n], estimate) for n in extents}

@@ -36,8 +36,9 @@ class Leaf:
         values = "np.array(" + repr(self.array.tolist()) + f", dtype={self.array.dtype.name!r})"
         if self.array.size == 0:
             values = f"np.zeros({self.array.shape}, {self.array.dtype.name!r})"
-        values = values.replace("nan", "np.nan").replace("inf", "np.inf")
-        return f"{self.name} = tr.tensor({values}, format={self.format!r}, fill={self.fill!r})"
+        values, fill = (t.replace("nan", "np.nan").replace("inf", "np.inf")
+                        for t in (values, repr(self.fill)))
+        return f"{self.name} = tr.tensor({values}, format={self.format!r}, fill={fill})"
 
     def build(self) -> Any:
         """The tensor in its format."""
