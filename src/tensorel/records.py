@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError, field
+from itertools import count
 from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform, overload
 
@@ -57,13 +58,44 @@ def dataclass(cls: Any = None, /, *, frozen: bool = False, eq: bool = True, slot
     return decorate if cls is None else decorate(cls)
 
 
+#: So many objects of a class are made step by step before its constructor is compiled.
+_EARLY = 16
+
+
 def _late_init(cls: type, fields: tuple[Field[Any], ...], frozen: bool) -> Callable[..., None]:
+    made = count()
+
     def __init__(self: object, *args: object, **named: object) -> None:
+        if next(made) < _EARLY and _fill(self, fields, args, named):
+            if hasattr(self, "__post_init__"):
+                self.__post_init__()
+            return
         compiled = _compiled_init(cls, fields, frozen)
         cls.__init__ = compiled  # type: ignore[misc]
         compiled(self, *args, **named)
 
     return __init__
+
+
+def _fill(self: object, fields: tuple[Field[Any], ...], args: tuple[object, ...],
+          named: dict[str, object]) -> bool:
+    """Set all fields; False if the arguments do not fit, which a compiled constructor says."""
+    if len(args) > len(fields):
+        return False
+    for f, value in zip(fields, args):
+        _set(self, f.name, value)
+    used = 0
+    for f in fields[len(args) :]:
+        if f.name in named:
+            value, used = named[f.name], used + 1
+        elif f.default_factory is not MISSING:
+            value = f.default_factory()
+        elif f.default is not MISSING:
+            value = f.default
+        else:
+            return False
+        _set(self, f.name, value)
+    return used == len(named)
 
 
 def _compiled_init(

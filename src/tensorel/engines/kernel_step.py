@@ -33,6 +33,7 @@ SMALL_COST = 1e6  # below this one thread is enough: about a millisecond
 CALLER_COST = 5e7  # below this the caller does its share of the work: Ctrl-C waits for it
 RANGE_COST = 2e7  # a range should not take much longer than this: Ctrl-C waits for one
 RANGES_PER_WORKER = 8
+PIECES_PER_WORKER = 24  # where ranges are collected: those that wait are memory beside the result
 APPEND_COST = 10.0  # per entry; cheaper kernels wait for memory, which a second thread adds to
 
 
@@ -135,14 +136,15 @@ class Job:
     def workers(self) -> int:
         return 1 if self.step.cost < SMALL_COST else self.config.workers
 
-    def ranges(self, workers: int, most: int | None = None) -> list[tuple[int, int]]:
+    def ranges(self, workers: int, most: int | None = None, each: int = RANGES_PER_WORKER
+               ) -> list[tuple[int, int]]:
         """The outer loop cut into ranges of about equal work."""
         extent = 1 if self.outer is None else self.extents[self.outer]
         if extent == 0 and not self.nest.serial:
             return []
         count = 1
         if self.step.cost >= SMALL_COST:
-            each = min(max(int(self.step.cost / (2 * SMALL_COST)), 1), RANGES_PER_WORKER)
+            each = min(max(int(self.step.cost / (2 * SMALL_COST)), 1), each)
             count = max(each * workers if workers > 1 else 1,
                         math.ceil(self.step.cost / RANGE_COST))
         count = min(count, extent, most or 4096)
@@ -285,9 +287,9 @@ def _run_levels(job: Job) -> Stored:
     nest, out = job.nest, job.out
     parallel = job.outer is not None and job.outer not in nest.reduced
     workers = job.workers() if parallel else 1
-    if not nest.reduced and job.step.cost < APPEND_COST * job.step.count:
+    if job.step.cost < APPEND_COST * job.step.count:
         workers = 1
-    ranges = job.ranges(workers) if parallel else job.ranges(1, most=1)
+    ranges = job.ranges(workers, each=PIECES_PER_WORKER) if parallel else job.ranges(1, most=1)
     rows = math.prod(job.extents[n] for n in out.axes[: out.dense])
     pos: Array = np.zeros(rows + 1, out.place_dtype)
     stride = rows // job.extents[out.axes[0]] if out.dense and ranges else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tensorel.algebra import ops
@@ -12,6 +13,10 @@ from tensorel.kernels.lower import absent
 from tensorel.kernels.support import Analysis, Formula, repeat_constant
 from tensorel.plan.estimate import filled, formula_density
 from tensorel.plan.loops import Simulation, operand
+from tensorel.stats.pointset import Relation, everything
+from tensorel.stats.reading import of_read
+from tensorel.stats.reduction import project
+from tensorel.stats.support import points
 from tensorel.storage.format import Format
 
 if TYPE_CHECKING:
@@ -106,6 +111,23 @@ class Aggregate:
         known = self.chooser.known_of(read.tensor)  # type: ignore[arg-type]
         size = math.prod(float(n) for n in known.source.shape)
         return min(known.count / size, 1.0) if size else 0.0
+
+    @cached_property
+    def most(self) -> float:
+        """At most so many output cells have a point of the support, by longest segments."""
+        return self._points_bound(self.support)
+
+    def most_by_statistics(self) -> float:
+        """The same from all statistics, which may take a pass over the operands."""
+
+        def of(read: Read) -> Relation:
+            known = self.chooser.known_of(read.tensor)  # type: ignore[arg-type]
+            own = {n: self.extents[n] for n in sorted(read.free)}
+            if known.facts is None:
+                return everything(own)
+            return of_read(known.facts(True), read.indices, own)
+
+        return project(points(self.support, self.extents, of), self.names).bound
 
     def _points_bound(self, f: Formula) -> float:
         """At most so many output cells have a point of the support."""

@@ -181,6 +181,8 @@ def _order(program: Program, d: Definition, lam: Lambda, body: Reduce) -> list[D
         return [d]
     extents = {a.name: a.extent for a in (*lam.axes, *body.axes)}
     reduced = frozenset(a.name for a in body.axes)
+    if len(exprs) == 2 and all(reduced <= e.free for e in exprs):
+        return [d]  # one join, nothing to choose
     factors = _factors(program, exprs, times, extents, exact=len(reduced) > 1 or len(exprs) > 2)
     blas = body.op is ops.add and body.dtype.kind in "fc"
     search = Search(Sizes(extents), program.config.memory // 2, body.dtype.itemsize, blas)

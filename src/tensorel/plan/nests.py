@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from tensorel.ir.nodes import Read
 from tensorel.kernels.support import Formula
 from tensorel.plan.loops import CONVERT, Operand, converted, is_plain, orders, simulate
@@ -17,7 +19,8 @@ class NestSearch(Outputs):
         second: Choice | None = None
         for order in orders(list(self.extents), self.operands):
             for converts in self._conversions(order):
-                choice = self._evaluate(order, converts, supports)
+                choice = self._evaluate(order, converts, supports,
+                                        math.inf if second is None else second.cost)
                 if choice is None:
                     continue
                 if best is None or choice.cost < best.cost:
@@ -41,13 +44,17 @@ class NestSearch(Outputs):
         return [[], wrong] if wrong else [[]]
 
     def _evaluate(self, order: tuple[str, ...], converts: list[Operand],
-                  supports: dict[str, Formula]) -> Choice | None:
+                  supports: dict[str, Formula], limit: float) -> Choice | None:
+        """The cheapest way to assemble the result under an order, if it may cost less than
+        ``limit``."""
         ops_ = [converted(o, order, self.extents) if o in converts else o for o in self.operands]
         last = max((k for k, n in enumerate(order) if n not in self.reduced), default=-1)
         sim = simulate(order, ops_, supports, self.extents, last,
                        self.names[-1] if self.names else None)
         cost = sim.cost + sum(CONVERT * o.count + 2000.0 for o in converts)
         found: Choice | None = None
+        if cost >= limit:
+            return None
         for output, axes_order, extra in self._outputs(order, last, sim):
             total = cost + extra
             if found is None or total < found.cost:

@@ -20,6 +20,7 @@ from tensorel.storage.registry import resolve
 from tensorel.storage.stack import Stack
 
 APPEND, WORKSPACE, LIST_SORT = 3.0, 8.0, 60.0
+IN_QUESTION = 0.1  # a result that may take so much of the memory limit is worth better bounds
 
 
 @dataclass
@@ -43,7 +44,7 @@ class Outputs(Aggregate):
         levels = 1
         while 64**levels * 64 < last:  # the top level is scanned: up to 64 words
             levels += 1
-        small = self._points_bound(self.support) < INDEX_LIMIT
+        small = self.most < INDEX_LIMIT
         return Output(
             assembly, axes, tuple(Index(n) for n in axes), dense, self.dtype, self.fill,
             tuple(index_dtype(self.extents[n]) for n in axes), bitmap_levels=levels,
@@ -179,14 +180,23 @@ class Outputs(Aggregate):
         size = math.prod(float(self.extents[n]) for n in self.names)
         if choice.output.assembly is Assembly.DENSE:
             return size
-        return min(size, self._points_bound(self.support))
+        most = min(size, self.most)
+        if most * self.dtype.itemsize > IN_QUESTION * self.chooser.program.config.memory:
+            most = min(most, self.most_by_statistics())
+        return most
 
     def working(self, choice: Choice) -> float:
-        """Bytes of workspaces."""
-        if choice.output.assembly is Assembly.LEVELS and self.reduced and self.names:
-            threads = self.chooser.program.config.workers
-            return threads * self.extents[choice.output.axes[-1]] * (self.dtype.itemsize + 1.0)
-        return 0.0
+        """Bytes of workspaces and of the threads' own copies of a result."""
+        threads = self.chooser.program.config.workers
+        if choice.output.assembly is Assembly.DENSE and choice.order and \
+                choice.order[0] in self.reduced:
+            size = math.prod(float(self.extents[n]) for n in self.names)
+            return (threads - 1) * size * self.dtype.itemsize
+        if choice.output.assembly is not Assembly.LEVELS or not self.names:
+            return 0.0
+        row = self.extents[choice.output.axes[-1]] * (self.dtype.itemsize + 1.0)
+        pieces = 0.1 * self.bound(choice) * (self.dtype.itemsize + 4.0) if threads > 1 else 0.0
+        return pieces + (threads * row if self.reduced else 0.0)
 
     def direct_format(self, choice: Choice) -> Format:
         """The format that the kernel's arrays are."""
