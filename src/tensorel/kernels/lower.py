@@ -33,10 +33,11 @@ from tensorel.ir.nodes import (
     const,
     postorder,
 )
+from tensorel.kernels.flat import flat_read
 from tensorel.kernels.looping import Looper
-from tensorel.kernels.loops import Assign, If
-from tensorel.kernels.reading import Reading
-from tensorel.kernels.support import TRUE, Analysis, Formula
+from tensorel.kernels.loops import Assign, For, If
+from tensorel.kernels.reading import Access, Reading
+from tensorel.kernels.support import TRUE, Analysis, Formula, has
 
 Supports = Callable[[str], Formula]  # by loop index
 
@@ -169,6 +170,11 @@ class Lowering(Reading):
         if not names:
             innermost()
             return
+        if depth == 0 and enter is None:
+            read = flat_read(self.nest.body, names)
+            if read is not None and all(support(n) == has(read) for n in names):
+                self._flat(self.accesses[read], innermost)
+                return
         name, rest = names[0], names[1:]
 
         def body() -> None:
@@ -182,6 +188,32 @@ class Lowering(Reading):
             self, name, support(name), depth == 0,
             bool(rest) or depth == 0 or self.loops_inside, not rest and self.may_repeat_body,
         ).run(body)
+
+    def _flat(self, a: Access, innermost: Callable[[], None]) -> None:
+        """One loop over the values of the entries in the range of this call."""
+        levels, arrays = a.slot.format.levels, a.arrays
+        begin: Expr = self.lo
+        end: Expr = self.hi
+        if not levels[0].full:
+            walk, lo, hi = self.open_walk(a)
+            begin = self.lower_bound(walk, lo, hi, self.lo)
+            end = self.lower_bound(walk, begin, hi, self.hi)
+        for level in levels[1:]:
+            ends = []
+            for p in (begin, end):
+                found = level.find(arrays, (p,), (), const(0, INT64))
+                below = level.walk(arrays, (p,), ())
+                child = below.lo if below is not None else found.child[0]  # type: ignore[union-attr]
+                ends.append(self.let("p", child))
+            begin, end = ends
+        p = self.fresh("p")
+        state = a.state()
+        with self.block() as body:
+            a.depth, a.position = len(levels), (p,)
+            self.resolve(a)
+            innermost()
+        a.restore(state)
+        self.emit(For(p, begin, end, tuple(body), checked=True))
 
     def _hoist(self) -> None:
         """Resolve what the bound indices determine; inner loops then read locals."""

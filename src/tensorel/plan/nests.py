@@ -5,8 +5,18 @@ from __future__ import annotations
 import math
 
 from tensorel.ir.nodes import Read
-from tensorel.kernels.support import Formula
-from tensorel.plan.loops import CONVERT, Operand, converted, is_plain, orders, simulate
+from tensorel.kernels.flat import flat_read
+from tensorel.kernels.support import Formula, has
+from tensorel.plan.loops import (
+    CONVERT,
+    VECTOR_STEP,
+    Operand,
+    Simulation,
+    converted,
+    is_plain,
+    orders,
+    simulate,
+)
 from tensorel.plan.outputs import Choice, Outputs
 
 
@@ -49,8 +59,10 @@ class NestSearch(Outputs):
         ``limit``."""
         ops_ = [converted(o, order, self.extents) if o in converts else o for o in self.operands]
         last = max((k for k, n in enumerate(order) if n not in self.reduced), default=-1)
-        sim = simulate(order, ops_, supports, self.extents, last,
-                       self.names[-1] if self.names else None)
+        sim = self._flat(order, supports) if last < 0 and not converts else None
+        if sim is None:
+            sim = simulate(order, ops_, supports, self.extents, last,
+                           self.names[-1] if self.names else None)
         cost = sim.cost + sum(CONVERT * o.count + 2000.0 for o in converts)
         found: Choice | None = None
         if cost >= limit:
@@ -60,6 +72,15 @@ class NestSearch(Outputs):
             if found is None or total < found.cost:
                 found = Choice(order, sim, output, total, converts, axes_order)
         return found
+
+
+    def _flat(self, order: tuple[str, ...], supports: dict[str, Formula]) -> Simulation | None:
+        """The work of one loop over the values of an operand, where that is all."""
+        read = flat_read(self.body, order)
+        if read is None or any(supports[n] != has(read) for n in order):
+            return None
+        count = next(o.count for o in self.operands if o.read is read)
+        return Simulation(count * VECTOR_STEP, 1.0, iterations=count)
 
 
 def _follows(o: Operand, order: tuple[str, ...]) -> bool:

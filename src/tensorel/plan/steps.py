@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from tensorel.algebra import ops
 from tensorel.algebra.ops import DType
-from tensorel.ir.nodes import Axis, Call, Const, Expr, Read, Reduce, Source, postorder
+from tensorel.ir.nodes import Axis, Call, Const, Expr, Index, Read, Reduce, Source, postorder
 from tensorel.ir.printer import show
 from tensorel.kernels.spec import Nest, Slot
-from tensorel.plan.definitions import Program, replace_exprs
+from tensorel.plan.definitions import Program, Ref, inner_reductions, replace_exprs
 from tensorel.plan.known import Known, index_dtype, index_dtypes, level_sizes
 from tensorel.plan.loops import CONVERT, Operand
 from tensorel.plan.nests import NestSearch
@@ -19,6 +19,8 @@ from tensorel.plan.physical import ConvertStep, KernelStep, Step
 from tensorel.storage.format import Format
 from tensorel.storage.registry import resolve
 
+TURN_GAIN = 8.0  # a matrix is turned if the sums read it so many times over
+_TURNED = {"dense": "dense_f", "dense_f": "dense"}
 FETCH_BYTES, FETCH_ENTRIES = 4e6, 4.0  # measured on products and row lists of random matrices
 
 
@@ -114,6 +116,7 @@ class StepBuilder:
             body = replace_exprs(body, table)
             if choice.output.pattern in table:
                 return self.nest(name, axes, op, reduced, body, fill, want)
+        body = self._along_sums(body, choice.simulation.iterations)
         gallop = frozenset(choice.simulation.gallop)
         nest = Nest(
             choice.order, tuple((a.name, a.extent) for a in (*axes, *reduced)),
@@ -121,6 +124,26 @@ class StepBuilder:
             search.residual, search.counted, search.everywhere, search.whole_cells,
             self._fetched(body))
         return self._kernel(name, axes, nest, choice, search, fill, want)
+
+    def _along_sums(self, body: Expr, times: float) -> Expr:
+        """Dense matrices that a sum inside the body walks across their rows are stored the other
+        way round first, where the sum is evaluated often enough."""
+        table: dict[Expr, Expr] = {}
+        for e in inner_reductions(body):
+            along = e.axes[-1]
+            for r in postorder(e.body):
+                if not isinstance(r, Read) or len(r.indices) != 2 or r in table:
+                    continue
+                known = self.known_of(r.tensor)  # type: ignore[arg-type]
+                fmt = known.slot.format
+                other = _TURNED.get(fmt.name)
+                if other is None or r.indices[fmt.order[0]] != Index(along.name) \
+                        or along.name in r.indices[fmt.order[1]].free \
+                        or times * along.extent < TURN_GAIN * known.count:
+                    continue
+                made = self.convert(known, resolve(other, known.source.shape, r.dtype))
+                table[r] = Read(made.source, r.indices)
+        return replace_exprs(body, table) if table else body
 
     def _fetched(self, body: Expr) -> frozenset[str]:
         """Operands whose rows are worth fetching ahead: larger than caches near the processor,
@@ -159,6 +182,9 @@ class StepBuilder:
         direct = search.direct_format(choice)
         final = want if want is not None else direct
         count = min(search.cells(choice), math.prod(float(n) for n in shape))
+        planned = self.program.stats.get(Ref(name))
+        if planned is not None and planned.facts is not None and not direct.is_dense:
+            count = min(planned.count, math.prod(float(n) for n in shape))
         slot = self.slot(name, final, dtype, shape, count)
         size = self.bytes_of(final, shape, dtype, count)
         bound = self.bytes_of(direct, shape, dtype, search.bound(choice)) + search.working(choice)
@@ -175,4 +201,7 @@ class StepBuilder:
             operands=operands, order=choice.axes_order,
             runner_up=choice.runner_up,
             direct=direct, finish=None if final == direct else final)
-        return self.add_step(step, count)
+        made = self.add_step(step, count)
+        if planned is not None:
+            made.facts = planned.facts
+        return made
