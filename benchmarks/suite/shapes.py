@@ -118,7 +118,7 @@ def _converted(kind: str, nnz: int, scale: float) -> Problem:
             Peer("scipy", "tocsc", a.tocsc),
             Peer("sparse", "change axes", lambda: g.change_compressed_axes((1,))),
         ),
-        (ta,),
+        (ta,), eager=True,
     )
 
 
@@ -131,7 +131,8 @@ def transposed(scale: float) -> Problem:
     a = data.power_law(int(2 * MILLION * scale))
     ta = tr.asarray(a)
     return Problem(
-        lambda: ta.T.to_format("csr"), (Peer("scipy", "T.tocsr", lambda: a.T.tocsr()),), (ta,)
+        lambda: ta.T.to_format("csr"), (Peer("scipy", "T.tocsr", lambda: a.T.tocsr()),), (ta,),
+        eager=True,
     )
 
 
@@ -142,7 +143,7 @@ def coo_to_csr(scale: float) -> Problem:
     return Problem(
         lambda: ta.to_format("csr"),
         (Peer("scipy", "tocsr", a.tocsr), Peer("sparse", "gcxs", lambda: g.asformat("gcxs"))),
-        (ta,),
+        (ta,), eager=True,
     )
 
 
