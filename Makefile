@@ -14,13 +14,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_ROOT_USER_ACTION = ignore
 export PIP_NO_INPUT = 1
 
-.PHONY: help demo test lint fuzz bench clean
+.PHONY: help demo test lint fuzz bench bench-optimizer clean
 
 help:
 	@echo "make demo   install into $(VENV) and run the demo"
 	@echo "make test   install the test tools, then ruff, mypy, import-linter, pytest"
 	@echo "make fuzz   compare $(FUZZ) random programs with NumPy"
 	@echo "make bench  install the peers, measure, write benchmarks/results/<date>.md and .json"
+	@echo "make bench-optimizer  naive programs beside hand-written ones, torch and DuckDB"
 	@echo "make clean  remove $(VENV) and caches"
 
 demo: $(VENV)/.demo
@@ -39,6 +40,9 @@ fuzz: $(VENV)/.test
 
 bench: $(VENV)/.bench
 	$(PY) benchmarks/run.py
+
+bench-optimizer: $(VENV)/.optimizer
+	$(PY) benchmarks/optimizer/run.py
 
 # pip's --group, which reads [dependency-groups], needs pip 25.1; Debian's is older.
 $(VENV)/.base: pyproject.toml
@@ -61,6 +65,10 @@ $(VENV)/.test: $(VENV)/.base
 
 $(VENV)/.bench: $(VENV)/.base
 	$(PIP) --group bench
+	@touch $@
+
+$(VENV)/.optimizer: $(VENV)/.base
+	$(PIP) --group optimizer
 	@touch $@
 
 clean:
