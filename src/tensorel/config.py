@@ -59,6 +59,7 @@ class Config:
     strict: no annihilation by structural zeros, no reassociation.
     disabled: names of passes that are switched off.
     verify: check the form of the program before and after each pass.
+    check: run other plans on a sample of the result and compare.
     disk_cache: kernels are kept in the user's cache folder for later processes.
     effort: "full" optimizes kernels for long runs; "quick" compiles them in a sixth of the time,
         for small data: results are the same up to the rounding of sums.
@@ -72,6 +73,7 @@ class Config:
     engine: object = None
     disabled: frozenset[str] = frozenset()
     verify: bool = False
+    check: bool = False
     disk_cache: bool = True
     effort: str = "full"
 

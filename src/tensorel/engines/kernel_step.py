@@ -17,6 +17,7 @@ from tensorel.errors import EngineError, MemoryLimitError
 from tensorel.ir.nodes import Const, Expr, Read, Source, postorder
 from tensorel.kernels.assemble import Lowered, lower_nest
 from tensorel.kernels.loops import Status
+from tensorel.kernels.rows import LISTED
 from tensorel.kernels.runtime import CompiledKernel, Control, GrowBuffer, compile, run_ranges
 from tensorel.kernels.spec import Assembly, Nest, Slot
 from tensorel.plan.definitions import replace_exprs
@@ -345,6 +346,7 @@ def _workspace(job: Job) -> dict[str, Array]:
     space: dict[str, Array] = {
         "w_val": np.full(room, nest.op.identity(out.dtype), out.dtype),
         "w_seen": np.zeros(room if nest.counted else 0, np.int64),
+        "w_list": np.empty(LISTED, np.int64),
     }
     words = room
     for k in range(0 if out.dense_tail else out.bitmap_levels):

@@ -89,10 +89,20 @@ def bind(nodes: Sequence[Tensor], formats: Sequence[object], config: Config) -> 
     binder = _Binder()
     roots = [binder.bound(n) for n in nodes]
     stored = binder.stored
-    stats = tuple([s.count.bit_length() for s in stored.values()])
+    stats = tuple([_class_of(s) for s in stored.values()])
     key = (tuple(roots), tuple(formats), stats, config.optimize, config.strict,
            config.disabled, config.memory, config.workers, config.effort, rules.version())
     return Bound(roots, binder.slots, stored, key)
+
+
+def _class_of(stored: Stored) -> object:
+    """What plans depend on beside the format: about how many entries, and in which other formats
+    the same tensor is stored."""
+    size = stored.count.bit_length()
+    others = stored.facts.get("alternatives")
+    if others is None:
+        return size
+    return size, tuple([s.kind for s in others])  # type: ignore[attr-defined]
 
 
 class _Binder:
@@ -178,7 +188,13 @@ def _known(source: Source, stored: Stored) -> Known:
     slot = source.data
     assert isinstance(slot, Slot)
     return Known(slot, source, float(stored.count), stored_levels(stored), float(stored.nbytes),
-                 stored_degrees(stored), partial(_facts, ref(stored)))
+                 stored_degrees(stored), partial(_facts, ref(stored)),
+                 tuple([s.format for s in _alternatives(stored)]))
+
+
+def _alternatives(stored: Stored) -> tuple[Stored, ...]:
+    """The same tensor in other storages."""
+    return stored.facts.get("alternatives", ())  # type: ignore[return-value]
 
 
 def _facts(to: ref[Stored], exact: bool) -> TensorStats:
@@ -304,7 +320,11 @@ def run_step(step: Step, values: dict[str, Stored], config: Config, budget: int)
             return run_blas(step, values)
         case ConvertStep():
             assert step.format is not None
-            return to_format(values[step.source], step.format)
+            source = values[step.source]
+            for other in _alternatives(source):
+                if other.format == step.format:
+                    return other
+            return to_format(source, step.format)
         case BulkStep():
             return run_bulk(step, values)
         case ViewStep():

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tensorel import config as settings
 from tensorel.algebra import ops
-from tensorel.engines import local
+from tensorel.engines import checking, local
 from tensorel.errors import MemoryLimitError, TypeError_
 from tensorel.front.base import Base, from_stored
 from tensorel.io import dlpack, scipy_, sparse_
@@ -145,7 +145,11 @@ def stored_of(t: Base) -> Stored:
 def run(tensors: Sequence[Base], config: settings.Config,
         formats: Sequence[FormatLike | None]) -> list[Stored]:
     """The stored results of several tensors, computed together."""
-    return local.evaluate([t.node for t in tensors], config, formats)
+    nodes = [t.node for t in tensors]
+    results = local.evaluate(nodes, config, formats)
+    if config.check:
+        checking.check(nodes, results, config)
+    return results
 
 
 def to_numpy(t: Base) -> npt.NDArray[Any]:

@@ -24,6 +24,7 @@ from tensorel.kernels.loops import (
 )
 
 UINT64: DType = np.dtype("uint64")
+LISTED = 16  # touched columns of a row that are sorted as a list
 
 
 class LevelAssembler(Assembler):
@@ -197,12 +198,13 @@ class DenseRow:
 
 
 class Workspace:
-    """A dense row of accumulators with a 64-ary tree of bitmaps over the touched ones, its root
-    word in a register.
+    """A dense row of accumulators, a bitmap of the touched ones, and above it a 64-ary tree of
+    bitmaps with its root word in a register.
 
-    Setting a bit touches a level above only when its word was zero; flushing walks the set bits
-    from the root, so touched entries come out in ascending order without sorting, in time
-    proportional to their number."""
+    The first ``LISTED`` touched columns of a row are only listed. Most rows end with that: the
+    list is sorted by insertion. When a row has more, the tree takes over: setting a bit touches a
+    level above only when its word was zero, and flushing walks the set bits from the root. Either
+    way touched entries come out in ascending order, in time proportional to their number."""
 
     def __init__(self, owner: LevelAssembler) -> None:
         low = owner.low
@@ -210,6 +212,7 @@ class Workspace:
         self.low = low
         self.values = low.own_array("w_val", owner.out.dtype)
         self.bits = [low.own_array(f"w_bits{k}", UINT64) for k in range(owner.out.bitmap_levels)]
+        self.list = low.own_array("w_list", INT64)
         self.seen = low.own_array("w_seen", INT64) if owner.nest.counted else None
         self.touched, self.root = low.fresh("touched"), low.fresh("root", UINT64)
         low.emit(Assign(self.touched, const(0, INT64)))
@@ -224,39 +227,74 @@ class Workspace:
         low.emit(Store(self.values, at, low.combine(op, old, value)))
         if self.seen is not None and seen is not None:
             low.emit(Store(self.seen, at, plus(Read(self.seen, (at,)), seen)))
-        self._mark(at, 0)
+        word = low.let("word", Call(ops.right_shift, (at, const(6, INT64))))
+        held = low.let("old", Read(self.bits[0], (word,)))
+        bit = low.let("bit", self._bit(at))
+        with low.block() as then:
+            low.emit(Store(self.bits[0], word, Call(ops.bitwise_or, (held, bit))))
+            with low.block() as listed:
+                low.emit(Store(self.list, self.touched, at))
+            with low.block() as up:
+                self._mark(word, 1)
+            marked = If(Call(ops.equal, (held, const(0, UINT64))), tuple(up))
+            low.emit(If(compare(ops.less, self.touched, LISTED), tuple(listed), (marked,)))
+            low.emit(Assign(self.touched, plus(self.touched, 1)))
+        zero = const(0, UINT64)
+        low.emit(If(Call(ops.equal, (Call(ops.bitwise_and, (held, bit)), zero)), tuple(then)))
 
     def _bit(self, at: Expr) -> Expr:
         low_six = convert(Call(ops.bitwise_and, (at, const(63, INT64))), UINT64)
         return Call(ops.left_shift, (const(1, UINT64), low_six))
 
     def _mark(self, at: Expr, level: int) -> None:
+        """Set the bit of a word of the level below."""
         low = self.low
+        if level == len(self.bits):
+            low.emit(Assign(self.root, Call(ops.bitwise_or, (self.root, self._bit(at)))))
+            return
         word = low.let("word", Call(ops.right_shift, (at, const(6, INT64))))
         old = low.let("old", Read(self.bits[level], (word,)))
-        bit = low.let("bit", self._bit(at))
-        zero = const(0, UINT64)
-        with low.block() as then:
-            low.emit(Store(self.bits[level], word, Call(ops.bitwise_or, (old, bit))))
-            if level == 0:
-                low.emit(Assign(self.touched, plus(self.touched, 1)))
-            with low.block() as up:
-                if level + 1 < len(self.bits):
-                    self._mark(word, level + 1)
-                else:
-                    low.emit(Assign(self.root, Call(
-                        ops.bitwise_or, (self.root, self._bit(word)))))
-            low.emit(If(Call(ops.equal, (old, zero)), tuple(up)))
-        low.emit(If(Call(ops.equal, (Call(ops.bitwise_and, (old, bit)), zero)), tuple(then)))
+        low.emit(Store(self.bits[level], word, Call(ops.bitwise_or, (old, self._bit(at)))))
+        with low.block() as up:
+            self._mark(word, level + 1)
+        low.emit(If(Call(ops.equal, (old, const(0, UINT64))), tuple(up)))
 
     def flush(self) -> None:
         """Append the touched entries in order and clear the workspace."""
         low, owner = self.low, self.owner
-        index = owner.indices[owner.last]
-        low.emit(Reserve(index, self.touched))
+        low.emit(Reserve(owner.indices[owner.last], self.touched))
         low.emit(Reserve(owner.values, self.touched))
-        self._walk(self.root, len(self.bits), const(0, INT64))
+        with low.block() as few:
+            self._flush_list()
+        with low.block() as many:
+            place = low.fresh("k")
+            with low.block() as mark:
+                at = low.let("at", Read(self.list, (place,)))
+                self._mark(Call(ops.right_shift, (at, const(6, INT64))), 1)
+            low.emit(For(place, const(0, INT64), const(LISTED, INT64), tuple(mark)))
+            self._walk(self.root, len(self.bits), const(0, INT64))
+        low.emit(If(compare(ops.less_equal, self.touched, LISTED), tuple(few), tuple(many)))
         low.emit(Assign(self.touched, const(0, INT64)))
+
+    def _flush_list(self) -> None:
+        """Sort the list by insertion and append its entries."""
+        low = self.low
+        k, j, at = low.fresh("k"), low.fresh("j"), low.fresh("at")
+        before = Read(self.list, (minus(j, 1),))
+        more = Call(ops.logical_and, (
+            compare(ops.greater, j, 0), compare(ops.greater, before, at)))
+        move: tuple[Stmt, ...] = (Store(self.list, j, before), Assign(j, minus(j, 1)))
+        insert: tuple[Stmt, ...] = (
+            Assign(at, Read(self.list, (k,))), Assign(j, k), While(more, move),
+            Store(self.list, j, at),
+        )
+        low.emit(For(k, const(1, INT64), self.touched, insert))
+        with low.block() as body:
+            here = low.let("at", Read(self.list, (k,)))
+            word = low.let("word", Call(ops.right_shift, (here, const(6, INT64))))
+            low.emit(Store(self.bits[0], word, const(0, UINT64)))
+            self._emit_entry(here)
+        low.emit(For(k, const(0, INT64), self.touched, tuple(body)))
 
     def _walk(self, rest: Local, level: int, word: Expr) -> None:
         """Visit the set bits of a word in ascending order; ``rest`` ends as zero."""

@@ -29,6 +29,7 @@ class Known:
     bytes_: float
     degrees: tuple[float, ...] | None = None  # longest segment of each level, where known
     facts: Callable[[bool], TensorStats] | None = None  # statistics; True: worth a pass
+    alternatives: tuple[Format, ...] = ()  # other formats that the same tensor is stored in
 
 
 def level_sizes(fmt: Format, shape: tuple[int, ...], count: float) -> tuple[float, ...]:

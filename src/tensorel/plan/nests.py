@@ -8,7 +8,6 @@ from tensorel.ir.nodes import Read
 from tensorel.kernels.flat import flat_read
 from tensorel.kernels.support import Formula, has
 from tensorel.plan.loops import (
-    CONVERT,
     VECTOR_STEP,
     Operand,
     Simulation,
@@ -63,7 +62,7 @@ class NestSearch(Outputs):
         if sim is None:
             sim = simulate(order, ops_, supports, self.extents, last,
                            self.names[-1] if self.names else None)
-        cost = sim.cost + sum(CONVERT * o.count + 2000.0 for o in converts)
+        cost = sim.cost + sum(self.chooser.conversion_cost(o, order) for o in converts)
         found: Choice | None = None
         if cost >= limit:
             return None

@@ -51,10 +51,13 @@ class StepBuilder:
             slot = self.slot(f"{known.slot.name}_{self.counter}", want, known.source.dtype,
                               known.source.shape, known.count)
             size = self.bytes_of(want, known.source.shape, known.source.dtype, known.count)
+            text = f"{slot.name} = {known.slot.name} as {want.name}"
+            cost = known.count * CONVERT
+            if want in known.alternatives:
+                size, cost, text = 0.0, 0.0, f"{text}, which is stored too"
             step = ConvertStep(
-                slot, known.source.shape, known.source.dtype, known.source.fill,
-                f"{slot.name} = {known.slot.name} as {want.name}", known.count, size,
-                2 * size, known.count * CONVERT, source=known.slot.name, format=want)
+                slot, known.source.shape, known.source.dtype, known.source.fill, text,
+                known.count, size, 2 * size, cost, source=known.slot.name, format=want)
             self.conversions[key] = self.add_step(step, known.count)
         return self.conversions[key]
 
@@ -160,6 +163,18 @@ class StepBuilder:
     def _reorder(self, o: Operand, order: tuple[str, ...]) -> Expr:
         """The operand stored again with its levels in loop order."""
         read = o.read
+        made = self.convert(self.known_of(read.tensor), self._reordered(o, order))  # type: ignore[arg-type]
+        return Read(made.source, read.indices)
+
+    def conversion_cost(self, o: Operand, order: tuple[str, ...]) -> float:
+        """Of storing an operand again with its levels in loop order, if it is not already."""
+        known = self.known_of(o.read.tensor)  # type: ignore[arg-type]
+        if known.alternatives and self._reordered(o, order) in known.alternatives:
+            return 0.0
+        return CONVERT * o.count + 2000.0
+
+    def _reordered(self, o: Operand, order: tuple[str, ...]) -> Format:
+        read = o.read
         assert isinstance(read.tensor, Source)
         known = self.known_of(read.tensor)
         rank = len(read.indices)
@@ -168,11 +183,8 @@ class StepBuilder:
         names = {(0, 1): "csr", (1, 0): "csc"}
         rows = read.tensor.shape[axis_order[0]] if rank else 1
         if axis_order in names and rows <= 4 * max(known.count, 1.0):
-            fmt = resolve(names[axis_order], read.tensor.shape, read.dtype)
-        else:
-            fmt = resolve(f"csf({','.join(map(str, axis_order))})", read.tensor.shape, read.dtype)
-        made = self.convert(known, fmt)
-        return Read(made.source, read.indices)
+            return resolve(names[axis_order], read.tensor.shape, read.dtype)
+        return resolve(f"csf({','.join(map(str, axis_order))})", read.tensor.shape, read.dtype)
 
     def _kernel(self, name: str, axes: tuple[Axis, ...], nest: Nest, choice: Choice,
                 search: NestSearch, fill: Const, want: Format | None) -> Known:
