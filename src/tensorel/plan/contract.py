@@ -201,16 +201,18 @@ def _factors(program: Program, exprs: list[Expr], times: ops.Operator, extents: 
     choose from, so statistics are worth their pass."""
     estimator = Estimator(program.stats)
     analysis = estimator.analysis(program.config.strict)
+    covers = [analysis.cover(e) for e in exprs]
+    dense = [c.support.kind == "true" or c.background is None or any(
+        z is None or z != c.background.value for z in times.annihilators or (None,))
+        for c in covers]
+    exact = exact and dense.count(False) > 1  # one sparse factor meets itself alone
     found = []
-    for k, e in enumerate(exprs):
-        cover = analysis.cover(e)
+    for k, (e, cover, full) in enumerate(zip(exprs, covers, dense)):
         own = {n: extents[n] for n in sorted(e.free)}
-        dense = cover.support.kind == "true" or cover.background is None or any(
-            z is None or z != cover.background.value for z in times.annihilators or (None,))
-        relation = everything(own) if dense else estimator.relation(cover.support, own, exact)
-        plain = isinstance(e, Read) and dense and all(isinstance(i, Index) for i in e.indices)
-        found.append(Factor(frozenset((k,)), e.free, relation, dense, plain,
-                            () if dense else _stored_order(e)))
+        relation = everything(own) if full else estimator.relation(cover.support, own, exact)
+        plain = isinstance(e, Read) and full and all(isinstance(i, Index) for i in e.indices)
+        found.append(Factor(frozenset((k,)), e.free, relation, full, plain,
+                            () if full else _stored_order(e)))
     return found
 
 
