@@ -37,7 +37,10 @@ class Choice:
 
 
 class Outputs(Aggregate):
-    """An aggregate with the assemblies that fit it."""
+    """An aggregate with the assemblies that fit it. ``fills_up``: by statistics most cells of the
+    result have entries."""
+
+    fills_up = False
 
     def _output(self, assembly: Assembly, axes: tuple[str, ...], dense: int) -> Output:
         last = self.extents[axes[-1]] if axes else 1
@@ -135,6 +138,8 @@ class Outputs(Aggregate):
             fits = size * itemsize <= self.chooser.program.config.memory
             return fits and (self.want.is_dense or cells > 0.1 * size)
         if self.support.kind == "true" or not self.names:
+            return True
+        if self.fills_up:
             return True
         if not self.reduced:
             return False  # entry by entry a sparse operand gives a sparse result

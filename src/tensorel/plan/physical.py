@@ -9,7 +9,7 @@ from tensorel.plan.definitions import Definition
 from tensorel.records import dataclass, field
 from tensorel.storage.format import Format
 
-MARGIN, FIXED = 1.06, 2.0**16
+MARGIN, FIXED = 1.06, 2.0**18
 
 
 @dataclass(eq=False)

@@ -108,6 +108,8 @@ class StepBuilder:
               reduced: tuple[Axis, ...], body: Expr, fill: Const, want: Format | None,
               keep_fill: bool = False) -> Known:
         search = NestSearch(self, axes, op, reduced, body, fill, want)
+        planned = self.program.stats.get(Ref(name))
+        search.fills_up = planned is not None and planned.dense and planned.facts is not None
         fill = search.fill
         choice = search.best()
         if keep_fill or isinstance(body, Read):  # entries are moved, not made

@@ -1,0 +1,117 @@
+"""Naive programs get the plan that an expert would write: few steps, no large intermediate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import tensorel as tr
+
+rng = np.random.default_rng(11)
+N, RANK = 3000, 6
+
+
+def _matrix(per_row: int = 10) -> Any:
+    rows = np.repeat(np.arange(N), per_row)
+    columns = rng.integers(0, N, rows.size)
+    made = sp.csr_array((rng.random(rows.size) + 0.5, (rows, columns)), shape=(N, N))
+    made.sum_duplicates()
+    return made
+
+
+def _skewed() -> Any:
+    """A graph with a few nodes of very many neighbours, symmetric, without values."""
+    targets = (N * rng.random(3 * N) ** 2).astype(np.int64)
+    made = sp.csr_array((np.ones(targets.size), (rng.integers(0, N, targets.size), targets)),
+                        shape=(N, N))
+    made = made + made.T
+    made.data[:] = 1.0
+    made.setdiag(0)
+    made.eliminate_zeros()
+    return sp.csr_array(made)
+
+
+A, B, E = _matrix(), _matrix(), _skewed()
+U, V, X = rng.random((N, RANK)) + 0.5, rng.random((N, RANK)) + 0.5, rng.random(N)
+TA, TB, TE, TU, TV, TX = (tr.asarray(m) for m in (A, B, E, U, V, X))
+
+
+def _steps(program: tr.Tensor) -> list[dict[str, Any]]:
+    steps: list[dict[str, Any]] = program.explain().to_dict()["steps"]
+    return steps
+
+
+def _largest(program: tr.Tensor) -> float:
+    return max(float(s["estimated_bytes"]) for s in _steps(program))
+
+
+SMALL = 20 * A.data.nbytes  # far below a dense N x N result of 72 MB
+
+
+@pytest.mark.parametrize(("program", "expected"), [
+    (lambda: 0.5 * ((TA.T @ TA) @ TX), lambda: 0.5 * (A.T @ (A @ X))),
+    (lambda: (TA @ TB).sum(), lambda: (A @ (B @ np.ones(N))).sum()),
+    (lambda: (TA.T @ TA).sum(axis=1), lambda: A.T @ (A @ np.ones(N))),
+    (lambda: (TA.T @ TA).trace(), lambda: (A.data**2).sum()),
+    (lambda: (TA * tr.log(TU @ TV.T)).sum(),
+     lambda: (A.multiply(np.log(U @ V.T))).sum()),
+    (lambda: ((TA - TU @ TV.T) ** 2).sum(), lambda: ((A.toarray() - U @ V.T) ** 2).sum()),
+    (lambda: TU.T @ (TA / (TU @ TV.T)), lambda: U.T @ (A.toarray() / (U @ V.T))),
+], ids=["batax", "sum of product", "gram row sums", "gram trace", "likelihood", "squared loss",
+        "factorization step"])
+def test_no_large_intermediate(
+    program: Callable[[], tr.Tensor], expected: Callable[[], Any]
+) -> None:
+    made = program()
+    np.testing.assert_allclose(made.to_numpy(), np.asarray(expected()), rtol=1e-9)
+    assert _largest(made) < SMALL, str(made.explain())
+
+
+def test_a_scalar_does_not_change_the_plan() -> None:
+    plain, scaled = ((TA.T @ TA) @ TX), 0.5 * ((TA.T @ TA) @ TX)
+    assert len(_steps(plain)) == len(_steps(scaled)) == 2
+
+
+def test_triangles_of_a_skewed_graph_are_one_nest() -> None:
+    count = tr.einsum("ij,jk,ik->", TE, TE, TE)
+    assert len(_steps(count)) == 1, str(count.explain())
+    assert count.item() == (E @ E).multiply(E).sum()
+
+
+def test_cycles_of_a_skewed_graph_are_not() -> None:
+    count = tr.einsum("ij,jk,kl,li->", TE, TE, TE, TE)
+    assert len(_steps(count)) > 1, str(count.explain())
+    squared = E @ E
+    assert count.item() == squared.multiply(squared.T).sum()
+
+
+def test_a_star_join_is_never_made() -> None:
+    facts, own, parts = 2000, 3, 40
+    keys = rng.integers(0, parts, facts)
+    one_hot = sp.csr_array((np.ones(facts), (np.arange(facts), keys)), shape=(facts, parts))
+    features, table = rng.random((facts, own)), rng.random((parts, 200))
+    joined = tr.concat([tr.asarray(features), tr.asarray(one_hot) @ tr.asarray(table)], axis=1)
+    whole = np.concatenate([features, table[keys]], axis=1)
+    weights, residual = rng.random(own + 200), rng.random(facts)
+    for program, expected in (
+        (joined @ tr.asarray(weights), whole @ weights),
+        (joined.T @ tr.asarray(residual), whole.T @ residual),
+        (joined.T @ joined, whole.T @ whole),
+    ):
+        np.testing.assert_allclose(program.to_numpy(), expected, rtol=1e-9)
+        assert _largest(program) < whole.nbytes / 4, str(program.explain())
+
+
+def test_equal_parts_are_computed_once() -> None:
+    product = tr.einsum("ij,jk->ik", TA, TB)
+    again = tr.einsum("ab,bc->ac", TA, TB)
+    assert len(_steps(product * again)) <= 2
+
+
+def test_a_full_reduction_is_one_flat_loop() -> None:
+    code = str((TA * TA).sum().explain("code"))
+    assert code.count("for ") == 1, code
