@@ -10,7 +10,7 @@ import pytest
 from rewrite_support import EXTENTS, Programs, sources, value, values
 
 from tensorel.algebra import ops
-from tensorel.ir.nodes import Axis, Call, Expr, Index, Read, Reduce
+from tensorel.ir.nodes import Axis, Call, Expr, Index, Read, Reduce, Source, const
 from tensorel.ir.parser import parse
 from tensorel.ir.printer import show
 from tensorel.rewrite.names import relabel
@@ -216,3 +216,16 @@ def _time(e: Expr) -> float:
     start = time.process_time()
     canonical(e)
     return time.process_time() - start
+
+
+def test_an_inner_index_may_hide_an_outer_one() -> None:
+    """sum_k x[k] * (sum_k y[k]) + z: the two k are two (fuzz 4001:8574)."""
+    x, y = (Source(n, (3,), ops.FLOAT64, const(0.0)) for n in "xy")
+    k, axes = Index("k"), (Axis("k", 3),)
+    inner = Reduce(ops.add, axes, Read(y, (k,)))
+    hiding = Reduce(ops.add, axes, Call(ops.multiply, (Read(x, (k,)), inner)))
+    apart = Reduce(ops.add, axes, Call(ops.multiply, (
+        Read(x, (k,)), Reduce(ops.add, (Axis("l", 3),), Read(y, (Index("l"),))))))
+    twice = Reduce(ops.add, axes, inner)
+    assert canonical(hiding) is canonical(apart)
+    assert canonical(twice) is canonical(Call(ops.multiply, (const(3.0), inner)))

@@ -195,6 +195,8 @@ class _Canonical:
 
     def _bind(self, t: Term, axes: tuple[Axis, ...], s: Semiring) -> Term:
         """The term under a reduction: an index that no factor has makes copies."""
+        if not {a.name for a in t.bound}.isdisjoint(a.name for a in axes):
+            t = self._apart(t)  # the inner index hid the outer one
         used = frozenset().union(*[f.free for f in t.factors])
         coefficient = t.coefficient
         bound = []
@@ -210,9 +212,10 @@ class _Canonical:
             raise TooLarge
         found = []
         for a in left:
-            taken = {x.name for x in a.bound}
             for b in right:
-                if taken and any(x.name in taken for x in b.bound):
+                if not _names(b).isdisjoint(x.name for x in a.bound):
+                    a = self._apart(a)
+                if not _names(a).isdisjoint(x.name for x in b.bound):
                     b = self._apart(b)
                 found.append(Term(a.coefficient * b.coefficient, a.factors + b.factors,
                                   a.bound + b.bound))
@@ -256,6 +259,11 @@ class _Canonical:
 
 def _copies(n: Fraction, s: Semiring) -> int:
     return 1 if s.is_ring or s.plus_idempotent else int(n)
+
+
+def _names(t: Term) -> frozenset[str]:
+    """The indices that the factors of a term mention, and those that it binds."""
+    return frozenset().union(*[f.free for f in t.factors], [x.name for x in t.bound])
 
 
 def _term(factors: tuple[Expr, ...], bound: tuple[Axis, ...], n: Fraction, s: Semiring) -> Expr:

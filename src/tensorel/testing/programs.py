@@ -188,8 +188,8 @@ def check(program: Program, trace: Trace | None = None) -> str | None:
 
 def _check_fill(lazy: Any, result: Any, found: Array, seen: Trace) -> str | None:
     """The fill that the program promises is the fill of its result, up to the order of sums,
-    which a plan may change for what is not stored as for what is; or one that leaves fewer
-    entries to store, where the plan knows more (a slice of a concatenation). Of a tensor that
+    which a plan may change for what is not stored as for what is; or one that leaves no
+    more entries to store, where the plan knows more (a slice of a concatenation). Of a tensor that
     has a value everywhere nothing is promised."""
     if result.size == 0 or not seen.comparable or is_whole(lazy.node):
         return None
@@ -199,7 +199,7 @@ def _check_fill(lazy: Any, result: Any, found: Array, seen: Trace) -> str | None
     stored, needed = (
         np.count_nonzero((found != f) & ~(np.isnan(found) & np.isnan(f))) for f in (fill, promised)
     )
-    if stored < needed:
+    if stored <= needed:
         return None
     return f"fill is {fill}, promised was {promised}"
 

@@ -1,0 +1,33 @@
+"""Programs that the fuzzer found, each with its seed and number."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import tensorel as tr
+
+
+def test_equal_sums_in_two_semirings() -> None:
+    """4001:8574."""
+    a = tr.tensor(np.array([0, 4]), fill=0)
+    c = tr.tensor(np.zeros((2, 2, 2, 2), np.int64), format="dense")
+    v = tr.var(tr.tensor(np.array([1.0, 3.0]), fill=1), axis=None, keepdims=True)
+    t = tr.einsum("ijkj,l->i", c, tr.einsum("i,i,j->i", v, v, a), add="max", mul="add")
+    np.testing.assert_allclose(t.to_numpy(), [4.0, 4.0])
+
+
+def test_a_constant_inside_an_inner_reduction() -> None:
+    """3301:1097."""
+    c = tr.tensor(np.ones((2, 5), np.uint8), fill=1)
+    b = tr.tensor(np.full(5, -1.0), fill=-1)
+    largest = tr.logical_not(c * 0).max(axis=(1, 0), keepdims=True)
+    t = tr.einsum("ij,k->j", largest, b)
+    assert t.compute(optimize=False).to_numpy().tolist() == t.to_numpy().tolist() == [-5.0]
+
+
+def test_an_index_in_no_factor() -> None:
+    """3201:303."""
+    a = tr.tensor(np.eye(3)[:, :, None, None] * np.ones((1, 1, 2, 2)), fill=0)
+    total = tr.einsum("ijkl->ki", a.sum(axis=(0, 1, 3, 2), keepdims=True))
+    t = tr.einsum("ijkl,mn->lm", a, total)
+    np.testing.assert_allclose(t.to_numpy(), np.full((2, 1), 6.0 * 12.0))
