@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from suite.data import Entries, _csr, _power_law, tensor3
 
 #: Real graphs are read from here where the folder exists.
-REAL = Path(os.environ.get("TENSOREL_REAL_DATA", "/work/shared/data"))
+REAL = Path(os.environ.get("TENSOREL_REAL_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
 @dataclass(frozen=True)
