@@ -64,3 +64,7 @@ def test_alternatives_must_be_one_tensor() -> None:
         tr.alternatives(a, (a + 1).compute())
     with pytest.raises(TypeError_):
         tr.alternatives()
+    with pytest.raises(ShapeError):
+        tr.alternatives(a, 3)
+    same = tr.alternatives(a, a.to_numpy())
+    np.testing.assert_array_equal(same.to_numpy(), a.to_numpy())

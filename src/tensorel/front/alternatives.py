@@ -5,13 +5,13 @@ from __future__ import annotations
 from tensorel.errors import ShapeError, TypeError_
 from tensorel.front.array import Tensor
 from tensorel.front.base import from_stored
-from tensorel.front.convert import stored_of
+from tensorel.front.convert import asarray, stored_of
 from tensorel.storage.convert import count_nonfill
 from tensorel.storage.scalars import is_nan
 from tensorel.storage.stored import Stored
 
 
-def alternatives(*tensors: Tensor) -> Tensor:
+def alternatives(*tensors: object) -> Tensor:
     """One tensor in several storages; each plan reads the one that suits it best.
 
     The tensors must be equal: shape, dtype, fill and number of entries are checked, values are
@@ -25,7 +25,7 @@ def alternatives(*tensors: Tensor) -> Tensor:
     """
     if not tensors:
         raise TypeError_("alternatives takes at least one tensor")
-    stored = [stored_of(t) for t in tensors]
+    stored = [stored_of(asarray(t)) for t in tensors]
     first = stored[0]
     for other in stored[1:]:
         if other.shape != first.shape:
