@@ -117,6 +117,7 @@ class Aggregate:
         """At most so many output cells have a point of the support, by longest segments."""
         return self._points_bound(self.support)
 
+    @cached_property
     def most_by_statistics(self) -> float:
         """The same from all statistics, which may take a pass over the operands."""
 

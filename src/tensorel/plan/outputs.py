@@ -187,7 +187,7 @@ class Outputs(Aggregate):
             return size
         most = min(size, self.most)
         if most * self.dtype.itemsize > IN_QUESTION * self.chooser.program.config.memory:
-            most = min(most, self.most_by_statistics())
+            most = min(most, self.most_by_statistics)
         return most
 
     def working(self, choice: Choice) -> float:

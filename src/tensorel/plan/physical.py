@@ -117,7 +117,6 @@ class Plan:
     inputs: list[str]
     rules: dict[str, int]
     passes: list[tuple[str, float]]
-    logical: str = ""
     definitions: list[Definition] = field(default_factory=list)
     frees: dict[int, list[str]] = field(default_factory=dict)
 
