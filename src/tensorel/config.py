@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, replace
 
+from tensorel.costs import Costs
 from tensorel.errors import TypeError_
 from tensorel.records import dataclass
 
@@ -63,6 +64,7 @@ class Config:
     disk_cache: kernels are kept in the user's cache folder for later processes.
     effort: "full" optimizes kernels for long runs; "quick" compiles them in a sixth of the time,
         for small data: results are the same up to the rounding of sums.
+    costs: what work costs, by which plans are chosen (``tr.calibrate()`` measures it).
     """
 
     memory: int = _physical_memory() * 8 // 10
@@ -76,6 +78,7 @@ class Config:
     check: bool = False
     disk_cache: bool = True
     effort: str = "full"
+    costs: Costs = Costs()
 
     @property
     def workers(self) -> int:

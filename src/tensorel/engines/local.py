@@ -91,7 +91,8 @@ def bind(nodes: Sequence[Tensor], formats: Sequence[object], config: Config) -> 
     stored = binder.stored
     stats = tuple([_class_of(s) for s in stored.values()])
     key = (tuple(roots), tuple(formats), stats, config.optimize, config.strict,
-           config.disabled, config.memory, config.workers, config.effort, rules.version())
+           config.disabled, config.memory, config.workers, config.effort, config.costs,
+           rules.version())
     return Bound(roots, binder.slots, stored, key)
 
 

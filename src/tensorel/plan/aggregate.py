@@ -30,6 +30,7 @@ class Aggregate:
                  reduced: tuple[Axis, ...], body: Expr, fill: Const, want: Format | None) -> None:
         self.chooser, self.axes, self.op, self.body = chooser, axes, op, body
         self.fill, self.want = fill, want
+        self.costs = chooser.costs
         self.names = [a.name for a in axes]
         self.reduced = frozenset(a.name for a in reduced)
         self.extents = {a.name: a.extent for a in (*axes, *reduced)}

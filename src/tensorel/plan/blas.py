@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from tensorel.algebra import ops
 from tensorel.ir.nodes import Axis, Call, Const, Expr, Index, Lambda, Read
 from tensorel.ir.printer import show
-from tensorel.plan.contract import BLAS_SPEED
 from tensorel.plan.physical import BlasStep
 from tensorel.storage.format import Format
 from tensorel.storage.levels import Dense
@@ -58,7 +57,7 @@ def blas_step(chooser: StepBuilder, name: str, lam: Lambda, op: ops.Operator | N
     from_names = {e.tensor: e.tensor.data.name for e, _ in (left, right)}  # type: ignore[attr-defined]
     text = f"{name}[{', '.join(out)}] = sum({', '.join(sorted(names))}) {show(body, from_names)}"
     slot = chooser.slot(name, fmt, body.dtype, lam.shape, size)
-    work = size * math.prod(float(a.extent) for a in reduced) / BLAS_SPEED
+    work = size * math.prod(float(a.extent) for a in reduced) / chooser.costs.blas_speed
     bytes_ = size * body.dtype.itemsize
     copies = sum(math.prod(e.tensor.shape) * e.dtype.itemsize for e, _ in (left, right))
     return BlasStep(

@@ -13,7 +13,6 @@ from tensorel.plan.blas import blas_step
 from tensorel.plan.definitions import Definition
 from tensorel.plan.indices import IndexSolver
 from tensorel.plan.known import Known, level_sizes
-from tensorel.plan.outputs import LIST_SORT
 from tensorel.plan.physical import BulkStep, Plan, ViewStep
 from tensorel.plan.views import permuted, view_of
 from tensorel.storage.format import Format
@@ -39,7 +38,8 @@ class Chooser(IndexSolver):
             self.known[d.ref] = known
             slots[d.name] = known.slot.name
         results = [slots[n] for n in self.program.results]
-        plan = Plan(self.steps, results, inputs, dict(self.program.fired), [])
+        plan = Plan(self.steps, results, inputs, dict(self.program.fired), [],
+                    call=self.costs.call)
         plan.plan_frees()
         return plan
 
@@ -73,7 +73,7 @@ class Chooser(IndexSolver):
         size = count * (b.dtype.itemsize + 8 * len(b.shape))
         fill = d.fill if d.fill is not None else fill_of(b)
         step = BulkStep(slot, b.shape, b.dtype, fill, f"{d.name} = {b.op}({b.params})", count, size,
-                        3 * size, count * LIST_SORT, op=b.op,
+                        3 * size, count * self.costs.list_sort, op=b.op,
                         args=tuple(k.slot.name for k in args), params=b.params)
         known = self.add_step(step, count)
         # the operator decides how its result lies: it is brought into a known format
@@ -83,7 +83,7 @@ class Chooser(IndexSolver):
     def _convert_dynamic(self, known: Known, want: Format | None) -> Known:
         shape, dtype = known.source.shape, known.source.dtype
         size = math.prod(float(n) for n in shape)
-        dense = not shape or known.count > 0.25 * size
+        dense = not shape or known.count > self.costs.dense_vector * size
         fmt = want or resolve("dense" if dense else "coo", shape, dtype)
         step = self.steps[-1]
         assert isinstance(step, BulkStep)

@@ -25,15 +25,12 @@ from tensorel.plan.definitions import (
     replace_exprs,
 )
 from tensorel.plan.estimate import Estimator, filled, loops_inside
-from tensorel.plan.physical import CALL
 from tensorel.plan.sizes import Factor, Group, Sizes
 from tensorel.records import dataclass
 from tensorel.stats.facts import TensorStats
 from tensorel.stats.pointset import Relation, everything
 from tensorel.stats.reading import as_stats
 
-BLAS_SPEED = 16.0  # multiply-adds of a dense product per step of a general loop
-WRITE_DENSE, WRITE_SPARSE = 1.0, 6.0
 EXACT_INDICES, EXACT_FACTORS = 6, 7
 
 
@@ -68,24 +65,24 @@ class Search:
         return found
 
     def _step(self, group: Group, indices: frozenset[str]) -> Elimination:
-        sizes = self.sizes
+        sizes, costs = self.sizes, self.sizes.costs
         names = frozenset().union(*(f.free for f in group))
         kept = names - indices
         room = sizes.room(kept)
         dense = all(f.dense for f in group)
         blas = dense and len(group) == 2 and all(f.plain for f in group) and self.may_use_blas
-        work = sizes.room(names) / BLAS_SPEED if blas and indices else sizes.cost(group)
+        work = sizes.room(names) / costs.blas_speed if blas and indices else sizes.cost(group)
         relation = everything({n: sizes.extents[n] for n in sorted(kept)}) if dense \
             else sizes.result(group, kept)
-        full = dense or relation.estimate > 0.25 * room
+        full = dense or relation.estimate > costs.dense_vector * room
         cells = room if full else relation.estimate
-        write = cells * (WRITE_DENSE if full else WRITE_SPARSE)
+        write = cells * (costs.write_dense if full else costs.write_sparse)
         if cells * self.item > self.memory:
             write = math.inf
         parts = frozenset().union(*(f.parts for f in group))
         ordered = tuple(sorted(group, key=lambda f: sorted(f.parts)))
         return Elimination(ordered, indices, Factor(parts, kept, relation, full, full),
-                           work + write + CALL + sizes.scattered(group, kept))
+                           work + write + costs.call + sizes.scattered(group, kept))
 
     def options(self, factors: Group, left: frozenset[str]) -> list[Elimination]:
         found: dict[tuple[Group, frozenset[str]], Elimination] = {}
@@ -185,7 +182,8 @@ def _order(program: Program, d: Definition, lam: Lambda, body: Reduce) -> list[D
         return [d]  # one join, nothing to choose
     factors = _factors(program, exprs, times, extents, exact=len(reduced) > 1 or len(exprs) > 2)
     blas = body.op is ops.add and body.dtype.kind in "fc"
-    search = Search(Sizes(extents), program.config.memory // 2, body.dtype.itemsize, blas)
+    search = Search(Sizes(extents, program.config.costs), program.config.memory // 2,
+                    body.dtype.itemsize, blas)
     small = len(reduced) <= EXACT_INDICES and len(factors) <= EXACT_FACTORS
     _, steps = (search.best if small else search.greedy)(frozenset(factors), reduced)
     if len(steps) <= 1:
@@ -356,7 +354,7 @@ def _stats(program: Program, e: Expr, own: tuple[Axis, ...]) -> Stats:
     if cover.support.kind == "true" or not own:
         return Stats(size, size, True)
     density = filled(estimator.density(cover.support), float(repeated))
-    return Stats(size * density, size, density > 0.25)
+    return Stats(size * density, size, density > program.config.costs.dense_vector)
 
 
 def _stays(program: Program, r: Reduce, core: Expr, axes: tuple[Axis, ...]) -> bool:
@@ -373,7 +371,8 @@ def _stays(program: Program, r: Reduce, core: Expr, axes: tuple[Axis, ...]) -> b
             return False  # sparse operands inside would be searched for each point
     points = search_size(axes) * estimator.density(support)
     inside = points * product_of(r.axes) * loops_inside(r.body)
-    whole = search_size(axes) * product_of(r.axes) / BLAS_SPEED + search_size(axes)
+    whole = search_size(axes) * product_of(r.axes) / program.config.costs.blas_speed \
+        + search_size(axes)
     too_big = search_size(axes) * r.dtype.itemsize > program.config.memory // 4
     return too_big or inside < whole
 
@@ -410,7 +409,8 @@ def store_factors(program: Program) -> None:
             size = search_size(own)
             dense = cover.support.kind == "true"
             density = 1.0 if dense else estimator.density(cover.support)
-            program.stats[source.data] = Stats(size * density, size, dense or density > 0.25)
+            program.stats[source.data] = Stats(
+                size * density, size, dense or density > program.config.costs.dense_vector)
             table[e] = Read(source, tuple(Index(a.name) for a in own))
             done.append(t)
             program.fire("store-factor: compute a repeated factor once")

@@ -9,8 +9,6 @@ from tensorel.ir.nodes import Axis, Call, Expr, Index, Read, Reduce, Source, con
 from tensorel.kernels.spec import Assembly, Nest, Output, Slot
 from tensorel.plan.definitions import replace_exprs
 from tensorel.plan.known import Known, index_dtype, index_dtypes
-from tensorel.plan.loops import CONVERT
-from tensorel.plan.outputs import LIST_SORT
 from tensorel.plan.physical import BulkStep, KernelStep
 from tensorel.plan.steps import StepBuilder
 from tensorel.storage.registry import resolve
@@ -103,7 +101,8 @@ class IndexSolver(StepBuilder):
         size = self.bytes_of(fmt, shape, read.dtype, count)
         step = KernelStep(
             slot, shape, read.dtype, read.tensor.fill, f"{name} = rekey {known.slot.name}", count,
-            size, 3 * size, count * LIST_SORT, nest=nest, operands=(known.slot.name,), finish=fmt)
+            size, 3 * size, count * self.costs.list_sort, nest=nest, operands=(known.slot.name,),
+            finish=fmt)
         made = self.add_step(step, count)
         return Read(made.source, tuple(Index(a.name) for a in own))
 
@@ -136,7 +135,7 @@ class IndexSolver(StepBuilder):
         size = self.bytes_of(fmt_out, shape, read.dtype, count)
         step = BulkStep(slot, shape, read.dtype, read.tensor.fill,
                         f"{name} = take {known.slot.name} along axis {axis}", count, size, 3 * size,
-                        (count + known.count) * CONVERT, op="take",
+                        (count + known.count) * self.costs.convert, op="take",
                         args=(known.slot.name, idx.slot.name), params=(axis,))
         made = self.add_step(step, count)
         indices = (*read.indices[:axis], indexer.indices[0], *read.indices[axis + 1:])

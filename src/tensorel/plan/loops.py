@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+from tensorel.costs import Costs
 from tensorel.ir.affine import split_affine
 from tensorel.ir.nodes import Index, Read, Source
 from tensorel.kernels.spec import Slot
@@ -13,8 +14,6 @@ from tensorel.records import dataclass, field
 from tensorel.storage.format import Format
 from tensorel.storage.levels import Level
 
-ENTER, STEP, DENSE_STEP, VECTOR_STEP = 2.0, 1.0, 0.7, 0.15
-MERGE_STEP, SEARCH_STEP, FIND, CONVERT = 2.5, 1.5, 0.3, 12.0
 MAX_PERMUTED = 5
 
 
@@ -76,7 +75,8 @@ class Simulation:
 
 
 def simulate(order: tuple[str, ...], operands: list[Operand], supports: dict[str, Formula],
-             extents: dict[str, int], last_output: int, out_last: str | None) -> Simulation:
+             extents: dict[str, int], last_output: int, out_last: str | None,
+             costs: Costs) -> Simulation:
     """Walk the loops as ``kernels.lower`` will and add up the work."""
     sim = Simulation()
     depth = dict.fromkeys((o.read for o in operands), 0)
@@ -93,25 +93,25 @@ def simulate(order: tuple[str, ...], operands: list[Operand], supports: dict[str
         innermost = position == len(order) - 1
         if leaders:
             per = min(sum(o.segments[depth[o.read]] for o in leaders), extent)
-            rate = STEP if len(leaders) == 1 else MERGE_STEP
+            rate = costs.step if len(leaders) == 1 else costs.merge_step
         else:
             per = extent
-            rate = _dense_rate(name, operands, innermost, out_last)
+            rate = _dense_rate(name, operands, innermost, out_last, costs)
             sim.dense_loops.add(name)
-        sim.cost += iters * (ENTER + per * rate)
+        sim.cost += iters * (costs.enter + per * rate)
         keep = 1.0
         for o in candidates:
             if o in leaders:
                 continue
             segment = o.segments[depth[o.read]]
             if o.findable[depth[o.read]] or o.whole_lookup:
-                sim.cost += iters * per * 2.0
-            elif segment > 8.0 * per:
+                sim.cost += iters * per * costs.lookup
+            elif segment > costs.gallop * per:
                 slot = o.read.tensor.data.name  # type: ignore[attr-defined]
                 sim.gallop.add(slot)
-                sim.cost += iters * per * SEARCH_STEP * math.log2(segment + 2.0)
+                sim.cost += iters * per * costs.search_step * math.log2(segment + 2.0)
             else:
-                sim.cost += iters * (segment + per * MERGE_STEP)
+                sim.cost += iters * (segment + per * costs.merge_step)
             if _required(supports[name], o.read):
                 keep *= min(segment / max(extent, 1.0), 1.0)
         bound.add(name)
@@ -122,9 +122,9 @@ def simulate(order: tuple[str, ...], operands: list[Operand], supports: dict[str
             k = depth[o.read]
             while k < len(o.axes) and _bound(o.axes[k], bound):
                 if o.full[k] or o.findable[k]:
-                    sim.cost += visits * (0.0 if innermost else FIND)
+                    sim.cost += visits * (0.0 if innermost else costs.find)
                 elif not o.whole_lookup:
-                    sim.cost += visits * SEARCH_STEP * math.log2(o.segments[k] + 2.0)
+                    sim.cost += visits * costs.search_step * math.log2(o.segments[k] + 2.0)
                     if _required(supports[name], o.read):
                         keep *= min(o.segments[k] / _extent(o, k), 1.0)
                 k += 1
@@ -188,15 +188,16 @@ def _required(f: Formula, read: Read) -> bool:
     return f.kind == "and" and any(_required(p, read) for p in f.parts)
 
 
-def _dense_rate(name: str, operands: list[Operand], innermost: bool, out_last: str | None) -> float:
+def _dense_rate(name: str, operands: list[Operand], innermost: bool, out_last: str | None,
+                costs: Costs) -> float:
     """A dense innermost loop over neighbouring elements is vectorized."""
     if not innermost:
-        return DENSE_STEP
+        return costs.dense_step
     for o in operands:
         uses = [k for k, e in enumerate(o.axes) if name in e.free]  # type: ignore[attr-defined]
         if uses and (uses != [len(o.axes) - 1] or not o.full[-1]):
-            return STEP
-    return VECTOR_STEP if out_last is None or out_last == name else STEP
+            return costs.step
+    return costs.vector_step if out_last is None or out_last == name else costs.step
 
 
 def orders(names: list[str], operands: list[Operand]) -> list[tuple[str, ...]]:

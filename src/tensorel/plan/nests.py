@@ -8,7 +8,6 @@ from tensorel.ir.nodes import Read
 from tensorel.kernels.flat import flat_read
 from tensorel.kernels.support import Formula, has
 from tensorel.plan.loops import (
-    VECTOR_STEP,
     Operand,
     Simulation,
     converted,
@@ -61,7 +60,7 @@ class NestSearch(Outputs):
         sim = self._flat(order, supports) if last < 0 and not converts else None
         if sim is None:
             sim = simulate(order, ops_, supports, self.extents, last,
-                           self.names[-1] if self.names else None)
+                           self.names[-1] if self.names else None, self.costs)
         cost = sim.cost + sum(self.chooser.conversion_cost(o, order) for o in converts)
         found: Choice | None = None
         if cost >= limit:
@@ -79,7 +78,7 @@ class NestSearch(Outputs):
         if read is None or any(supports[n] != has(read) for n in order):
             return None
         count = next(o.count for o in self.operands if o.read is read)
-        return Simulation(count * VECTOR_STEP, 1.0, iterations=count)
+        return Simulation(count * self.costs.vector_step, 1.0, iterations=count)
 
 
 def _follows(o: Operand, order: tuple[str, ...]) -> bool:

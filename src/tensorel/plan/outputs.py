@@ -19,7 +19,6 @@ from tensorel.storage.levels import Compressed, Dense
 from tensorel.storage.registry import resolve
 from tensorel.storage.stack import Stack
 
-APPEND, WORKSPACE, LIST_SORT = 3.0, 8.0, 60.0
 IN_QUESTION = 0.1  # a result that may take so much of the memory limit is worth better bounds
 
 
@@ -56,6 +55,7 @@ class Outputs(Aggregate):
     def _outputs(self, order: tuple[str, ...], last: int, sim: Simulation
                  ) -> list[tuple[Output, tuple[int, ...], float]]:
         """Ways to assemble the result under this order, with their cost."""
+        costs = self.costs
         found: list[tuple[Output, tuple[int, ...], float]] = []
         loops = list(order[: last + 1])
         out_loops = tuple(n for n in loops if n not in self.reduced)
@@ -69,9 +69,9 @@ class Outputs(Aggregate):
         if self._may_be_dense(size, cells, head):
             axes_order = self._dense_order()
             axes = tuple(self.names[k] for k in axes_order)
-            scattered = 0.0 if not head or sim.iterations == 0 else min(sim.iterations, 1e18) * 0.3
+            scattered = min(sim.iterations, 1e18) * costs.dense_scatter if head else 0.0
             found.append((self._output(Assembly.DENSE, axes, rank), axes_order,
-                          size * 0.3 + scattered))
+                          size * costs.dense_write + scattered))
         if rank == 0:
             return found
         counted_ok = not self.counted or isinstance(self.residual, Const)
@@ -86,17 +86,17 @@ class Outputs(Aggregate):
         shared = self._shared(order_now, head)
         if shared is not None:
             found.append((replace(self._output(Assembly.SHARED, out_loops, dense), pattern=shared),
-                          order_now, cells * 0.5))
+                          order_now, cells * costs.reuse))
         if self._order_wanted(order_now) and in_order and counted_ok:
             room = self.extents[out_loops[-1]]
             workspace = bool(head)
             if self._dense_tail(order, out_loops, dense) and not self.counted:
                 tail = replace(self._output(Assembly.LEVELS, out_loops, dense), dense_tail=True)
-                found.append((tail, order_now, cells * 0.5))
+                found.append((tail, order_now, cells * costs.reuse))
             elif not workspace or room <= max(2**22, 16 * cells):
-                extra = cells * (WORKSPACE if workspace else APPEND)
+                extra = cells * (costs.workspace if workspace else costs.append)
                 if workspace:
-                    extra += sim.iterations * 2.0 + room * 0.5
+                    extra += sim.iterations * costs.workspace_add + room * costs.workspace_room
                 found.append((self._output(Assembly.LEVELS, out_loops, dense), order_now, extra))
         if not self.counted or not head:
             flipped = tuple(reversed(out_loops))
@@ -105,7 +105,7 @@ class Outputs(Aggregate):
                     and self.extents[flipped[0]] <= 8 * cells + 2**16:
                 bucket = self._output(Assembly.BUCKET, flipped, 1)
                 back = tuple(self.names.index(n) for n in flipped)
-                found.append((bucket, back, cells * 6.0))
+                found.append((bucket, back, cells * costs.bucket))
             found.append(self._as_list(sim, cells, head))
         return found
 
@@ -114,7 +114,8 @@ class Outputs(Aggregate):
         entries = sim.iterations if head else cells
         axes_order = self._list_order()
         axes = tuple(self.names[k] for k in axes_order)
-        return self._output(Assembly.LIST, axes, 0), axes_order, entries * LIST_SORT + 5000.0
+        cost = entries * self.costs.list_sort + self.costs.list_start
+        return self._output(Assembly.LIST, axes, 0), axes_order, cost
 
     def _shared(self, order: tuple[int, ...], head: list[int]) -> Read | None:
         """The read whose stored entries are exactly those of the result, if there is one."""
@@ -136,14 +137,15 @@ class Outputs(Aggregate):
         itemsize = self.dtype.itemsize
         if self.want is not None:
             fits = size * itemsize <= self.chooser.program.config.memory
-            return fits and (self.want.is_dense or cells > 0.1 * size)
+            return fits and (self.want.is_dense or cells > self.costs.dense_wanted * size)
         if self.support.kind == "true" or not self.names:
             return True
         if self.fills_up:
             return True
         if not self.reduced:
             return False  # entry by entry a sparse operand gives a sparse result
-        return cells > (0.25 if len(self.names) < 2 else 0.5) * size
+        costs = self.costs
+        return cells > (costs.dense_vector if len(self.names) < 2 else costs.dense_matrix) * size
 
     def _dense_order(self) -> tuple[int, ...]:
         if self.want is not None and self.want.is_dense and all(

@@ -104,9 +104,6 @@ class BulkStep(Step):
         return self.args
 
 
-CALL = 20000.0  # starting one more kernel
-
-
 @dataclass(eq=False)
 class Plan:
     """Steps in order; ``results`` names the slots asked for; ``frees`` says which intermediate
@@ -119,11 +116,12 @@ class Plan:
     passes: list[tuple[str, float]]
     definitions: list[Definition] = field(default_factory=list)
     frees: dict[int, list[str]] = field(default_factory=dict)
+    call: float = 0.0  # the cost of starting a step
 
     @property
     def cost(self) -> float:
         """About nanoseconds on one thread."""
-        return sum(s.cost + CALL for s in self.steps)
+        return sum(s.cost + self.call for s in self.steps)
 
     @property
     def largest(self) -> float:

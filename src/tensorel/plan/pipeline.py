@@ -16,7 +16,7 @@ from tensorel.plan.logical import flatten_reductions, repeat_constants, simplify
 from tensorel.plan.physical import Plan
 from tensorel.plan.pieces import split_pieces
 from tensorel.plan.share import share_definitions
-from tensorel.plan.variants import GAIN, expanded
+from tensorel.plan.variants import expanded
 from tensorel.records import dataclass
 
 Check = Callable[[Program], bool]
@@ -118,7 +118,7 @@ def _cheaper(plan: Plan, rival: Plan, config: Config) -> Plan:
     fits, rival_fits = (p.largest <= limit for p in (plan, rival))
     if rival_fits and not fits:
         return rival
-    return rival if rival_fits and rival.cost * GAIN < plan.cost else plan
+    return rival if rival_fits and rival.cost * config.costs.expand < plan.cost else plan
 
 
 class Driver:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
+from tensorel.costs import Costs
 from tensorel.records import dataclass
 from tensorel.stats.combine import extend, join, matches
 from tensorel.stats.pointset import Relation
 from tensorel.stats.reduction import project
 
-ENTER, LOOKUP, DENSE, VECTOR, SCATTER = 2.0, 1.0, 0.7, 0.15, 0.5
 SEARCHED = 7  # so many indices have all their orders tried
 
 
@@ -47,8 +47,8 @@ Names = frozenset[str]
 class Sizes:
     """Sizes of joins over indices with these extents; everything is worked out once."""
 
-    def __init__(self, extents: Mapping[str, int]) -> None:
-        self.extents = extents
+    def __init__(self, extents: Mapping[str, int], costs: Costs) -> None:
+        self.extents, self.costs = extents, costs
         self._projections: dict[tuple[Factor, Names], Relation] = {}
         self._lifts: dict[tuple[Factor, Names, Factor, Names], float] = {}
         self._joins: dict[Group, Relation] = {}
@@ -64,7 +64,7 @@ class Sizes:
         for f in group:
             held = [n for n in f.order if n in kept]
             if f.order and tuple(held) != f.order[: len(held)]:
-                found = max(found, SCATTER * f.relation.estimate)
+                found = max(found, self.costs.join_scatter * f.relation.estimate)
         return found
 
     # -- relations -----------------------------------------------------------------------------
@@ -178,14 +178,17 @@ class Sizes:
     def _step(self, factors: list[Factor], bound: Names, v: str, outside: float, last: bool
               ) -> float:
         """One loop over ``v`` inside those over ``bound``."""
+        costs = self.costs
         leaders = [f for f in factors if v in f.free and not f.dense]
         if not leaders:
-            return outside * (ENTER + self.extents[v] * (VECTOR if last else DENSE))
+            return outside * (
+                costs.enter + self.extents[v] * (costs.vector_step if last else costs.dense_step))
         rest = [(f, f.free & bound) for f in factors]
         best = math.inf
         for leader in leaders:
             views = [(f, names | {v} if f is leader else names) for f, names in rest
                      if names or f is leader]
             best = min(best, self.points(views))
-        lookups = len(leaders) - 1 + sum(v in f.free for f in factors if f.dense) * 0.3
-        return outside * ENTER + best * (1.0 + LOOKUP * lookups)
+        lookups = (len(leaders) - 1) * costs.join_lookup + costs.join_find * sum(
+            v in f.free for f in factors if f.dense)
+        return outside * costs.enter + best * (costs.step + lookups)

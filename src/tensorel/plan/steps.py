@@ -12,16 +12,14 @@ from tensorel.ir.printer import show
 from tensorel.kernels.spec import Nest, Slot
 from tensorel.plan.definitions import Program, Ref, inner_reductions, replace_exprs
 from tensorel.plan.known import Known, index_dtype, index_dtypes, level_sizes
-from tensorel.plan.loops import CONVERT, Operand
+from tensorel.plan.loops import Operand
 from tensorel.plan.nests import NestSearch
 from tensorel.plan.outputs import Choice
 from tensorel.plan.physical import ConvertStep, KernelStep, Step
 from tensorel.storage.format import Format
 from tensorel.storage.registry import resolve
 
-TURN_GAIN = 8.0  # a matrix is turned if the sums read it so many times over
 _TURNED = {"dense": "dense_f", "dense_f": "dense"}
-FETCH_BYTES, FETCH_ENTRIES = 4e6, 4.0  # measured on products and row lists of random matrices
 
 
 class StepBuilder:
@@ -34,6 +32,7 @@ class StepBuilder:
         self.conversions: dict[tuple[str, object], Known] = {}
         self.counter = 0
         self.strict = program.config.strict
+        self.costs = program.config.costs
 
     def add_step(self, step: Step, count: float) -> Known:
         self.steps.append(step)
@@ -52,7 +51,7 @@ class StepBuilder:
                               known.source.shape, known.count)
             size = self.bytes_of(want, known.source.shape, known.source.dtype, known.count)
             text = f"{slot.name} = {known.slot.name} as {want.name}"
-            cost = known.count * CONVERT
+            cost = known.count * self.costs.convert
             if want in known.alternatives:
                 size, cost, text = 0.0, 0.0, f"{text}, which is stored too"
             step = ConvertStep(
@@ -144,7 +143,7 @@ class StepBuilder:
                 other = _TURNED.get(fmt.name)
                 if other is None or r.indices[fmt.order[0]] != Index(along.name) \
                         or along.name in r.indices[fmt.order[1]].free \
-                        or times * along.extent < TURN_GAIN * known.count:
+                        or times * along.extent < self.costs.turn * known.count:
                     continue
                 made = self.convert(known, resolve(other, known.source.shape, r.dtype))
                 table[r] = Read(made.source, r.indices)
@@ -158,7 +157,8 @@ class StepBuilder:
             if isinstance(r, Read) and r.indices:
                 known = self.known_of(r.tensor)  # type: ignore[arg-type]
                 rows = known.levels[0] if known.levels else 1.0
-                if known.bytes_ > FETCH_BYTES and known.count > FETCH_ENTRIES * rows:
+                if known.bytes_ > self.costs.fetch_bytes \
+                        and known.count > self.costs.fetch_entries * rows:
                     found.add(known.slot.name)
         return frozenset(found)
 
@@ -173,7 +173,7 @@ class StepBuilder:
         known = self.known_of(o.read.tensor)  # type: ignore[arg-type]
         if known.alternatives and self._reordered(o, order) in known.alternatives:
             return 0.0
-        return CONVERT * o.count + 2000.0
+        return self.costs.convert * o.count + self.costs.convert_start
 
     def _reordered(self, o: Operand, order: tuple[str, ...]) -> Format:
         read = o.read
