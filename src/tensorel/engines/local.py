@@ -22,6 +22,7 @@ from tensorel.ir.nodes import Call, Expr, Lambda, Read, Reduce, Source, Tensor, 
 from tensorel.kernels.assemble import lower_nest
 from tensorel.kernels.printer import show as show_kernel
 from tensorel.kernels.spec import Slot
+from tensorel.plan.decide import Decisions
 from tensorel.plan.explain import LEVELS, Actual, Explanation
 from tensorel.plan.known import Known, level_sizes
 from tensorel.plan.physical import BlasStep, BulkStep, ConvertStep, KernelStep, Plan, Step, ViewStep
@@ -240,17 +241,22 @@ def plan_for(bound: Bound, formats: Sequence[object], config: Config,
     """The plan of a program; ``anew``: for exactly these statistics, not of the same class."""
     found = None if anew else _plans.get(bound.key)
     if found is None:
-        known = [_known(source, stored)
-                 for source, stored in zip(bound.slots, bound.stored.values())]
-        plan = make_plan(bound.roots, list(formats), known, config, config.verify)
-        found = Planned(
-            plan, max([_least_bytes(s) for s in plan.steps], default=0.0),
-            max([s.bytes_ for s in plan.steps if s.target.format.is_dense], default=0.0))
+        found = planned(bound, formats, config)
         with _lock:
             _plans[bound.key] = found
             while len(_plans) > MAX_PLANS:
                 _plans.popitem(last=False)
     return found
+
+
+def planned(bound: Bound, formats: Sequence[object], config: Config,
+            decisions: Decisions | None = None) -> Planned:
+    """A plan of a program: the cheapest, or with decisions as prescribed."""
+    known = [_known(source, stored) for source, stored in zip(bound.slots, bound.stored.values())]
+    plan = make_plan(bound.roots, list(formats), known, config, config.verify, decisions)
+    return Planned(
+        plan, max([_least_bytes(s) for s in plan.steps], default=0.0),
+        max([s.bytes_ for s in plan.steps if s.target.format.is_dense], default=0.0))
 
 
 def evaluate(nodes: Sequence[Tensor], config: Config,

@@ -10,6 +10,7 @@ from tensorel.ir.analysis import fill as fill_of
 from tensorel.ir.nodes import Axis, Bulk, Const, Expr, Index, Lambda, Read, Reduce, Source
 from tensorel.kernels.spec import Slot
 from tensorel.plan.blas import blas_step
+from tensorel.plan.decide import Option
 from tensorel.plan.definitions import Definition
 from tensorel.plan.indices import IndexSolver
 from tensorel.plan.known import Known, level_sizes
@@ -106,7 +107,8 @@ class Chooser(IndexSolver):
             if view is not None:
                 return view
         product = blas_step(self, name, lam, op, reduced, body, fill, want)
-        if product is not None:
+        if product is not None and self.program.decisions.decide("product", name, [
+                Option(product.cost, True, "BLAS"), Option(math.inf, False, "loops")]):
             known = self.add_step(product, math.prod(float(n) for n in lam.shape))
             return self.convert(known, want)
         return self.nest(name, lam.axes, op, reduced, body, fill, want)

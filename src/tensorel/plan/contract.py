@@ -14,6 +14,7 @@ from functools import partial
 from tensorel.algebra import ops
 from tensorel.ir.nodes import Axis, Call, Expr, Index, Lambda, Read, Reduce, Source, postorder
 from tensorel.kernels.spec import Slot
+from tensorel.plan.decide import Option
 from tensorel.plan.definitions import (
     Definition,
     Program,
@@ -25,6 +26,7 @@ from tensorel.plan.definitions import (
     replace_exprs,
 )
 from tensorel.plan.estimate import Estimator, filled, loops_inside
+from tensorel.plan.sequences import sequences
 from tensorel.plan.sizes import Factor, Group, Sizes
 from tensorel.records import dataclass
 from tensorel.stats.facts import TensorStats
@@ -185,7 +187,11 @@ def _order(program: Program, d: Definition, lam: Lambda, body: Reduce) -> list[D
     search = Search(Sizes(extents, program.config.costs), program.config.memory // 2,
                     body.dtype.itemsize, blas)
     small = len(reduced) <= EXACT_INDICES and len(factors) <= EXACT_FACTORS
-    _, steps = (search.best if small else search.greedy)(frozenset(factors), reduced)
+    if small and program.decisions.listing:
+        steps = program.decisions.decide(
+            "order of contraction", d.name, sequences(search, frozenset(factors), reduced))
+    else:
+        _, steps = (search.best if small else search.greedy)(frozenset(factors), reduced)
     if len(steps) <= 1:
         return [d]
     program.fire("order-contraction: eliminate indices one after another")
@@ -373,8 +379,14 @@ def _stays(program: Program, r: Reduce, core: Expr, axes: tuple[Axis, ...]) -> b
     inside = points * product_of(r.axes) * loops_inside(r.body)
     whole = search_size(axes) * product_of(r.axes) / program.config.costs.blas_speed \
         + search_size(axes)
-    too_big = search_size(axes) * r.dtype.itemsize > program.config.memory // 4
-    return too_big or inside < whole
+    if search_size(axes) * r.dtype.itemsize > program.config.memory // 4:
+        return True
+    return program.decisions.decide("inner sum", show_axes(r.axes), [
+        Option(whole, False, "stored"), Option(inside, True, "evaluated where it is asked for")])
+
+
+def show_axes(axes: tuple[Axis, ...]) -> str:
+    return ", ".join(a.name for a in axes)
 
 
 # -- store_factors --------------------------------------------------------------------------------
@@ -400,6 +412,10 @@ def store_factors(program: Program) -> None:
                 continue
             reads = [x for x in postorder(e) if isinstance(x, Read)]
             if len(reads) < 2:
+                continue
+            again = max(search_size(tuple(Axis(n, extents[n]) for n in names - e.free)), 1.0)
+            if not program.decisions.decide("factor", ", ".join(sorted(e.free)), [
+                    Option(1.0, True, "stored"), Option(again, False, "evaluated in the loops")]):
                 continue
             own = tuple(Axis(n, extents[n]) for n in sorted(e.free, key=list(extents).index))
             t = program.define(Lambda(own, e))

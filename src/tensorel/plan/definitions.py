@@ -31,6 +31,7 @@ from tensorel.ir.nodes import (
     postorder,
 )
 from tensorel.kernels.spec import Slot
+from tensorel.plan.decide import Decisions
 from tensorel.records import dataclass, field
 from tensorel.stats.facts import TensorStats
 
@@ -92,11 +93,12 @@ class Program:
     config: Config
     counter: int = 0
     fired: dict[str, int] = field(default_factory=dict)
+    decisions: Decisions = field(default_factory=Decisions)
 
     def copy(self) -> Program:
         """The same program, free to go another way."""
         return Program(list(self.definitions), list(self.results), dict(self.stats), self.config,
-                       self.counter, dict(self.fired))
+                       self.counter, dict(self.fired), self.decisions)
 
     def fresh(self, hint: str = "t") -> str:
         self.counter += 1

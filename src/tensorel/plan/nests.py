@@ -7,6 +7,7 @@ import math
 from tensorel.ir.nodes import Read
 from tensorel.kernels.flat import flat_read
 from tensorel.kernels.support import Formula, has
+from tensorel.plan.decide import Option
 from tensorel.plan.loops import (
     Operand,
     Simulation,
@@ -21,25 +22,28 @@ from tensorel.plan.outputs import Choice, Outputs
 class NestSearch(Outputs):
     """Tries loop orders, with and without converting operands that do not follow them."""
 
-    def best(self) -> Choice:
+    def best(self, name: str) -> Choice:
         supports = self.supports()
+        decisions = self.chooser.program.decisions
+        if decisions.listing:
+            return decisions.decide("loops", name, [
+                Option(c.cost, c, _words(c)) for order in orders(list(self.extents), self.operands)
+                for converts in self._conversions(order)
+                for c in self._choices(order, converts, supports, math.inf)])
         best: Choice | None = None
         second: Choice | None = None
         for order in orders(list(self.extents), self.operands):
             for converts in self._conversions(order):
-                choice = self._evaluate(order, converts, supports,
-                                        math.inf if second is None else second.cost)
-                if choice is None:
-                    continue
-                if best is None or choice.cost < best.cost:
-                    best, second = choice, best
-                elif second is None or choice.cost < second.cost:
-                    second = choice
+                limit = math.inf if second is None else second.cost
+                for choice in self._choices(order, converts, supports, limit):
+                    if best is None or choice.cost < best.cost:
+                        best, second = choice, best
+                    elif second is None or choice.cost < second.cost:
+                        second = choice
         assert best is not None
         if second is not None:
             ratio = second.cost / max(best.cost, 1e-9)
-            best.runner_up = f"loops {' > '.join(second.order)} to " \
-                f"{second.output.assembly.value}, estimated {ratio:.2f} times the cost"
+            best.runner_up = f"{_words(second)}, estimated {ratio:.2f} times the cost"
         return best
 
     def _conversions(self, order: tuple[str, ...]) -> list[list[Operand]]:
@@ -51,9 +55,9 @@ class NestSearch(Outputs):
                  and not _follows(o, order)]
         return [[], wrong] if wrong else [[]]
 
-    def _evaluate(self, order: tuple[str, ...], converts: list[Operand],
-                  supports: dict[str, Formula], limit: float) -> Choice | None:
-        """The cheapest way to assemble the result under an order, if it may cost less than
+    def _choices(self, order: tuple[str, ...], converts: list[Operand],
+                 supports: dict[str, Formula], limit: float) -> list[Choice]:
+        """The ways to assemble the result under an order, if some may cost less than
         ``limit``."""
         ops_ = [converted(o, order, self.extents) if o in converts else o for o in self.operands]
         last = max((k for k, n in enumerate(order) if n not in self.reduced), default=-1)
@@ -62,15 +66,10 @@ class NestSearch(Outputs):
             sim = simulate(order, ops_, supports, self.extents, last,
                            self.names[-1] if self.names else None, self.costs)
         cost = sim.cost + sum(self.chooser.conversion_cost(o, order) for o in converts)
-        found: Choice | None = None
         if cost >= limit:
-            return None
-        for output, axes_order, extra in self._outputs(order, last, sim):
-            total = cost + extra
-            if found is None or total < found.cost:
-                found = Choice(order, sim, output, total, converts, axes_order)
-        return found
-
+            return []
+        return [Choice(order, sim, output, cost + extra, converts, axes_order)
+                for output, axes_order, extra in self._outputs(order, last, sim)]
 
     def _flat(self, order: tuple[str, ...], supports: dict[str, Formula]) -> Simulation | None:
         """The work of one loop over the values of an operand, where that is all."""
@@ -79,6 +78,12 @@ class NestSearch(Outputs):
             return None
         count = next(o.count for o in self.operands if o.read is read)
         return Simulation(count * self.costs.vector_step, 1.0, iterations=count)
+
+
+def _words(c: Choice) -> str:
+    names = [o.read.tensor.data.name for o in c.converts]  # type: ignore[attr-defined]
+    first = f"{', '.join(names)} converted, " if names else ""
+    return f"{first}loops {' > '.join(c.order) or 'none'} to {c.output.assembly.value}"
 
 
 def _follows(o: Operand, order: tuple[str, ...]) -> bool:

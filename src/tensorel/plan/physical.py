@@ -115,6 +115,7 @@ class Plan:
     rules: dict[str, int]
     passes: list[tuple[str, float]]
     definitions: list[Definition] = field(default_factory=list)
+    form: int = 0  # which way of writing the program won
     frees: dict[int, list[str]] = field(default_factory=dict)
     call: float = 0.0  # the cost of starting a step
 

@@ -10,6 +10,7 @@ from tensorel.ir.nodes import Bulk, Lambda, Read, Reduce, Source, Tensor, postor
 from tensorel.ir.printer import show
 from tensorel.plan.choose import Chooser
 from tensorel.plan.contract import lift_reductions, order_contractions, store_factors
+from tensorel.plan.decide import Decisions, Option
 from tensorel.plan.definitions import Definition, Program, Stats, inner_reductions
 from tensorel.plan.known import Known
 from tensorel.plan.logical import flatten_reductions, repeat_constants, simplify, split_definitions
@@ -82,8 +83,8 @@ REASSOCIATING = frozenset(
 
 
 def make_plan(roots: list[Tensor], formats: list[object], known: list[Known], config: Config,
-              verify: bool = False) -> Plan:
-    """The physical plan of a program over slots."""
+              verify: bool = False, decisions: Decisions | None = None) -> Plan:
+    """The physical plan of a program over slots; the cheapest, unless decisions are prescribed."""
     stats: dict[object, Stats] = {}
     slots: dict[object, Known] = {}
     for k in known:
@@ -92,7 +93,7 @@ def make_plan(roots: list[Tensor], formats: list[object], known: list[Known], co
             size *= n
         stats[k.slot] = Stats(k.count, size, k.slot.format.is_dense, k.facts)
         slots[k.slot] = k
-    program = Program([], [], stats, config)
+    program = Program([], [], stats, config, decisions=decisions or Decisions())
     by_key: dict[tuple[Tensor, object], str] = {}
     for root, fmt in zip(roots, formats):
         key = (root, fmt)
@@ -103,13 +104,18 @@ def make_plan(roots: list[Tensor], formats: list[object], known: list[Known], co
     _share_roots(program)
     driver = Driver(slots, verify)
     driver.run(program, PASSES[:VARIED])
-    plan = driver.finish(program.copy(), PASSES[VARIED:])
     other = None if config.strict or not config.optimize or "expand" in config.disabled \
         else expanded(program)
-    if other is not None:
-        rival = driver.finish(other, PASSES[VARIED:])
-        plan = _cheaper(plan, rival, config)
-    return plan
+    if other is None:
+        return driver.finish(program, PASSES[VARIED:])
+    if program.decisions.listing:
+        form = program.decisions.decide("form", "", [
+            Option(0.0, 0, "as written"), Option(1.0, 1, "expanded")])
+        return driver.finish((program, other)[form], PASSES[VARIED:])
+    plan = driver.finish(program.copy(), PASSES[VARIED:])
+    rival = driver.finish(other, PASSES[VARIED:])
+    rival.form = 1
+    return _cheaper(plan, rival, config)
 
 
 def _cheaper(plan: Plan, rival: Plan, config: Config) -> Plan:

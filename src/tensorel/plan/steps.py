@@ -10,6 +10,7 @@ from tensorel.algebra.ops import DType
 from tensorel.ir.nodes import Axis, Call, Const, Expr, Index, Read, Reduce, Source, postorder
 from tensorel.ir.printer import show
 from tensorel.kernels.spec import Nest, Slot
+from tensorel.plan.decide import Option
 from tensorel.plan.definitions import Program, Ref, inner_reductions, replace_exprs
 from tensorel.plan.known import Known, index_dtype, index_dtypes, level_sizes
 from tensorel.plan.loops import Operand
@@ -110,7 +111,7 @@ class StepBuilder:
         planned = self.program.stats.get(Ref(name))
         search.fills_up = planned is not None and planned.dense and planned.facts is not None
         fill = search.fill
-        choice = search.best()
+        choice = search.best(name)
         if keep_fill or isinstance(body, Read):  # entries are moved, not made
             choice.output = replace(choice.output, keep_fill=True)
         table: dict[Expr, Expr] = {}
@@ -121,7 +122,7 @@ class StepBuilder:
             if choice.output.pattern in table:
                 return self.nest(name, axes, op, reduced, body, fill, want)
         body = self._along_sums(body, choice.simulation.iterations)
-        gallop = frozenset(choice.simulation.gallop)
+        gallop = self._searched(name, choice, body)
         nest = Nest(
             choice.order, tuple((a.name, a.extent) for a in (*axes, *reduced)),
             frozenset(a.name for a in reduced), op, body, choice.output, gallop,
@@ -143,11 +144,27 @@ class StepBuilder:
                 other = _TURNED.get(fmt.name)
                 if other is None or r.indices[fmt.order[0]] != Index(along.name) \
                         or along.name in r.indices[fmt.order[1]].free \
-                        or times * along.extent < self.costs.turn * known.count:
+                        or not self.program.decisions.decide("matrix", known.slot.name, [
+                            Option(times * along.extent, False, "read across its rows"),
+                            Option(self.costs.turn * known.count, True, "turned first")]):
                     continue
                 made = self.convert(known, resolve(other, known.source.shape, r.dtype))
                 table[r] = Read(made.source, r.indices)
         return replace_exprs(body, table) if table else body
+
+    def _searched(self, name: str, choice: Choice, body: Expr) -> frozenset[str]:
+        """Operands that are searched where they follow, not merged."""
+        chosen = frozenset(choice.simulation.gallop)
+        if self.program.decisions.listing:
+            sparse = frozenset(
+                r.tensor.data.name for r in postorder(body)  # type: ignore[attr-defined]
+                if isinstance(r, Read) and not r.tensor.data.format.is_dense)  # type: ignore[attr-defined]
+            ways = dict.fromkeys((chosen, frozenset[str](), sparse))
+            if len(sparse) > 1:
+                chosen = self.program.decisions.decide("lookups", name, [
+                    Option(float(k), way, f"search in {', '.join(sorted(way)) or 'none'}")
+                    for k, way in enumerate(ways)])
+        return chosen
 
     def _fetched(self, body: Expr) -> frozenset[str]:
         """Operands whose rows are worth fetching ahead: larger than caches near the processor,
