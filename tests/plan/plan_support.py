@@ -51,7 +51,8 @@ def normal(text: str) -> str:
     """A plan's text without the rules that led to it; indices and inputs are named by their first
     appearance in the steps."""
     head, *lines = text.splitlines()
-    kept = [line for line in lines if not line.startswith(("rules:", "planning:"))]
+    kept = [line for line in lines if not line.startswith(
+        ("rules:", "planning:", "runner-up:"))]
     names: dict[str, str] = {}
 
     def rename(match: re.Match[str]) -> str:

@@ -77,6 +77,27 @@ def test_to_dict() -> None:
     assert all(seconds >= 0 for seconds in found["passes"].values())
 
 
+def test_the_runner_up_of_the_whole_plan() -> None:
+    """What lost, by which decision, and both costs; never cheaper than what was chosen, but for
+    forms of the program, which must win by a margin."""
+    for name, program in programs().items():
+        explained = program.explain()
+        closest, cost = explained.runner_up, explained.plan.cost
+        assert closest is not None and closest.cost == pytest.approx(cost), name
+        assert closest.other >= cost and closest.instead != closest.chosen, name
+        found = explained.to_dict()
+        assert found["cost"] == cost and found["runner_up"]["why"] in str(explained)
+    u, w = operands()["U"], operands()["W"]
+    assert "loops instead of BLAS" in str((u.T @ w).explain())
+
+
+def test_analyze_compares_estimates_with_actuals() -> None:
+    blocks = np.kron(np.eye(30), np.ones((4, 4)))
+    a = tr.tensor(blocks, format="csr")
+    text = str((a @ a).explain(analyze=True))
+    assert "times as many estimated" in text and "ms against about" in text
+
+
 def test_analyze_has_actuals() -> None:
     for name, program in programs().items():
         explained = program.explain(analyze=True)

@@ -22,7 +22,7 @@ from tensorel.ir.nodes import Call, Expr, Lambda, Read, Reduce, Source, Tensor, 
 from tensorel.kernels.assemble import lower_nest
 from tensorel.kernels.printer import show as show_kernel
 from tensorel.kernels.spec import Slot
-from tensorel.plan.decide import Decisions
+from tensorel.plan.decide import Decisions, runner_up
 from tensorel.plan.explain import LEVELS, Actual, Explanation
 from tensorel.plan.known import Known, level_sizes
 from tensorel.plan.physical import BlasStep, BulkStep, ConvertStep, KernelStep, Plan, Step, ViewStep
@@ -449,8 +449,8 @@ def explain(nodes: Sequence[Tensor], config: Config, level: str = "physical",
         raise TypeError_(f"explain has no level {level!r}", hint=f"levels: {', '.join(LEVELS)}")
     formats = [None] * len(nodes)
     bound = bind(nodes, formats, config)
-    planned = plan_for(bound, formats, config, anew=True)
-    plan, run = planned.plan, Run(planned, bound.stored, config)
+    found = plan_for(bound, formats, config, anew=True)
+    plan, run = found.plan, Run(found, bound.stored, config)
     actual: list[Actual] = []
     if analyze:
         execute(run, analyze=True)
@@ -460,7 +460,10 @@ def explain(nodes: Sequence[Tensor], config: Config, level: str = "physical",
         for n, s in bound.stored.items()
     }
     code = kernel_texts(plan) if level == "code" else {}
-    return Explanation(plan, level, inputs, run.held, actual, code, memory=config.memory)
+    closest = None if level == "logical" else runner_up(
+        lambda decisions: planned(bound, formats, config, decisions).plan, plan.start)
+    return Explanation(plan, level, inputs, run.held, actual, code, memory=config.memory,
+                       runner_up=closest)
 
 
 def kernel_texts(plan: Plan) -> dict[str, str]:

@@ -108,7 +108,8 @@ class Chooser(IndexSolver):
                 return view
         product = blas_step(self, name, lam, op, reduced, body, fill, want)
         if product is not None and self.program.decisions.decide("product", name, [
-                Option(product.cost, True, "BLAS"), Option(math.inf, False, "loops")]):
+                Option(product.cost, True, "BLAS"),
+                Option(product.cost * self.costs.blas_speed, False, "loops")]):
             known = self.add_step(product, math.prod(float(n) for n in lam.shape))
             return self.convert(known, want)
         return self.nest(name, lam.axes, op, reduced, body, fill, want)

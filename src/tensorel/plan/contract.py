@@ -26,7 +26,7 @@ from tensorel.plan.definitions import (
     replace_exprs,
 )
 from tensorel.plan.estimate import Estimator, filled, loops_inside
-from tensorel.plan.sequences import sequences
+from tensorel.plan.sequences import is_listed, sequences
 from tensorel.plan.sizes import Factor, Group, Sizes
 from tensorel.records import dataclass
 from tensorel.stats.facts import TensorStats
@@ -187,7 +187,7 @@ def _order(program: Program, d: Definition, lam: Lambda, body: Reduce) -> list[D
     search = Search(Sizes(extents, program.config.costs), program.config.memory // 2,
                     body.dtype.itemsize, blas)
     small = len(reduced) <= EXACT_INDICES and len(factors) <= EXACT_FACTORS
-    if small and program.decisions.listing:
+    if program.decisions.listing and is_listed(factors, reduced):
         steps = program.decisions.decide(
             "order of contraction", d.name, sequences(search, frozenset(factors), reduced))
     else:

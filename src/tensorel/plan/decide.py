@@ -7,6 +7,7 @@ decisions came up, plan again with another pick."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Generic, Protocol, TypeVar
@@ -35,6 +36,12 @@ class Decision:
     texts: tuple[str, ...]
     costs: tuple[float, ...]
     pick: int
+
+    @property
+    def regret(self) -> float:
+        """What the best other option costs more, as the decision sees it. There may be none, or
+        none whose cost is known."""
+        return self.costs[1] - self.costs[0] if len(self.costs) > 1 else math.inf
 
 
 class Decisions:
@@ -119,19 +126,25 @@ class RunnerUp:
     def text(self) -> str:
         about = f" of {self.subject}" if self.subject else ""
         return (f"{self.kind}{about}: {self.instead} instead of {self.chosen}, "
-                f"whole plan {self.other:,.0f} against {self.cost:,.0f} "
-                f"({self.other / max(self.cost, 1e-9):.2f} times)")
+                f"{self.other / max(self.cost, 1e-9):.2f} times the cost")
+
+
+TRIED, LONG = 4, 64
 
 
 def runner_up(plan: Planner[P], start: tuple[int, ...] = ()) -> RunnerUp | None:
-    """Of the plan that follows from the picks ``start``. Each decision is changed to its next best
-    option, and the program planned anew."""
+    """Of the plan that follows from the picks ``start``. The closest decisions are changed to
+    their next best option, one at a time, and the program planned anew. Programs with very many
+    decisions have none: planning them again takes too long."""
     first = Decisions(start)
     chosen = plan(first)
     best: RunnerUp | None = None
-    for place, d in enumerate(first.taken):
-        if len(d.texts) < 2:
-            continue
+    if len(first.taken) > LONG:
+        return None
+    places = sorted((k for k, d in enumerate(first.taken) if d.regret < math.inf),
+                    key=lambda k: first.taken[k].regret)
+    for place in places[:TRIED]:
+        d = first.taken[place]
         pick = 1 if d.pick == 0 else 0
         other = plan(Decisions((*(x.pick for x in first.taken[:place]), pick))).cost
         if best is None or other < best.other:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+import math
 
+from tensorel.plan.decide import RunnerUp
 from tensorel.plan.physical import BlasStep, BulkStep, ConvertStep, KernelStep, Plan, Step
 from tensorel.plan.pipeline import logical_text
 from tensorel.records import dataclass, field
@@ -32,6 +34,7 @@ class Explanation:
     actual: list[Actual] = field(default_factory=list)
     code: dict[str, str] = field(default_factory=dict)
     memory: int = 0
+    runner_up: RunnerUp | None = None
 
     @property
     def rules(self) -> dict[str, int]:
@@ -46,7 +49,7 @@ class Explanation:
 
     @property
     def predicted_bytes(self) -> int:
-        """An upper bound on the bytes held at the worst moment, inputs included."""
+        """A guaranteed upper bound on the bytes held at the worst moment, inputs included."""
         return int(self.plan.peak_bound(self.input_bytes))
 
     def to_dict(self) -> dict[str, object]:
@@ -54,6 +57,9 @@ class Explanation:
         return {
             "inputs": dict(self.inputs), "steps": steps, "rules": self.rules,
             "passes": dict(self.plan.passes), "predicted_bytes": self.predicted_bytes,
+            "cost": self.plan.cost,
+            "runner_up": None if self.runner_up is None else {
+                "cost": self.runner_up.other, "why": self.runner_up.text},
         }
 
     def _step(self, k: int, s: Step) -> dict[str, object]:
@@ -75,6 +81,10 @@ class Explanation:
         for k, s in enumerate(self.plan.steps):
             lines += self._lines(k, s)
         lines.append(f"peak memory: at most {show_bytes(self.predicted_bytes)}, inputs included")
+        lines.append(f"cost: about {show_time(self.plan.cost)} on one thread")
+        if self.runner_up is not None:
+            lines.append(f"runner-up: about {show_time(self.runner_up.other)}; "
+                         f"{self.runner_up.text}")
         if self.plan.rules:
             fired = "; ".join(f"{n} ({c}x)" for n, c in self.plan.rules.items())
             lines.append(f"rules: {fired}")
@@ -92,8 +102,9 @@ class Explanation:
         lines += [f"   {d}" for d in _detail(s)]
         if k < len(self.actual):
             a = self.actual[k]
-            lines.append(f"   actual: {a.count:,} entries, {show_bytes(a.bytes_)}, "
-                         f"{1e3 * a.seconds:.3f} ms")
+            lines.append(f"   actual: {a.count:,} entries{_off(s.count, a.count)}, "
+                         f"{show_bytes(a.bytes_)}, {1e3 * a.seconds:.3f} ms against about "
+                         f"{show_time(s.cost)}")
         if self.level == "code" and s.target.name in self.code:
             lines += ["   " + line for line in self.code[s.target.name].splitlines()]
         return lines
@@ -125,6 +136,25 @@ class Explanation:
         )
 
     _repr_html_ = html
+
+
+def show_time(cost: float) -> str:
+    """A cost as time, two digits: one unit is about a nanosecond.
+
+    >>> show_time(1234.0), show_time(5.6e6), show_time(9e10)
+    ('0.0012 ms', '5.6 ms', '90,000 ms')
+    """
+    if not math.isfinite(cost):
+        return "forever"
+    ms = cost / 1e6
+    digits = 1 - math.floor(math.log10(ms)) if ms > 0 else 0
+    return f"{round(ms, digits):,.{max(digits, 0)}f} ms"
+
+
+def _off(estimated: float, actual: int) -> str:
+    """By how much an estimate was off, where it was."""
+    ratio = max(estimated, 1.0) / max(actual, 1)
+    return "" if 0.99 < ratio < 1.01 else f" ({ratio:.2f} times as many estimated)"
 
 
 def _kind(s: Step) -> str:

@@ -115,7 +115,7 @@ class Plan:
     rules: dict[str, int]
     passes: list[tuple[str, float]]
     definitions: list[Definition] = field(default_factory=list)
-    form: int = 0  # which way of writing the program won
+    start: tuple[int, ...] = ()  # the first picks that lead to this plan: its form
     frees: dict[int, list[str]] = field(default_factory=dict)
     call: float = 0.0  # the cost of starting a step
 

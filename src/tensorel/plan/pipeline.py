@@ -114,7 +114,7 @@ def make_plan(roots: list[Tensor], formats: list[object], known: list[Known], co
         return driver.finish((program, other)[form], PASSES[VARIED:])
     plan = driver.finish(program.copy(), PASSES[VARIED:])
     rival = driver.finish(other, PASSES[VARIED:])
-    rival.form = 1
+    plan.start, rival.start = (0,), (1,)
     return _cheaper(plan, rival, config)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sized
 from typing import TYPE_CHECKING
 
 from tensorel.plan.decide import Option
@@ -14,8 +15,18 @@ if TYPE_CHECKING:
     Steps = tuple[Elimination, ...]
 
 
+LISTED = 5  # indices at most, and one more factors: beyond, the best is all there is
+MOST = 400
+
+
+def is_listed(factors: Sized, left: Sized) -> bool:
+    """The orders are few enough to be listed."""
+    return len(left) <= LISTED and len(factors) <= LISTED + 1
+
+
 def sequences(search: Search, factors: Group, left: frozenset[str]) -> list[Option[Steps]]:
-    """Those that differ only in the order of independent steps count as one."""
+    """The ``MOST`` cheapest. Those that differ only in the order of independent steps count as
+    one; the cheapest sequences end in cheapest sequences, so each state keeps so many."""
     memo: dict[tuple[Group, frozenset[str]], list[tuple[float, Steps]]] = {}
 
     def go(factors: Group, left: frozenset[str]) -> list[tuple[float, Steps]]:
@@ -29,7 +40,7 @@ def sequences(search: Search, factors: Group, left: frozenset[str]) -> list[Opti
                     whole = (option, *steps)
                     key = frozenset((s.factors, s.indices) for s in whole)
                     found.setdefault(key, (option.cost + cost, whole))
-            memo[factors, left] = list(found.values())
+            memo[factors, left] = sorted(found.values(), key=lambda x: x[0])[:MOST]
         return memo[factors, left]
 
     possible = [x for x in go(factors, left) if x[0] < math.inf] or [search.best(factors, left)]

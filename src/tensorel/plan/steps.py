@@ -162,7 +162,8 @@ class StepBuilder:
             ways = dict.fromkeys((chosen, frozenset[str](), sparse))
             if len(sparse) > 1:
                 chosen = self.program.decisions.decide("lookups", name, [
-                    Option(float(k), way, f"search in {', '.join(sorted(way)) or 'none'}")
+                    Option(math.inf if k else 0.0, way,
+                           f"{', '.join(sorted(way)) or 'none'} searched")
                     for k, way in enumerate(ways)])
         return chosen
 
