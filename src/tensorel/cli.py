@@ -1,4 +1,4 @@
-"""The command line: ``tensorel convert``, ``info``, ``demo``.
+"""The command line: ``tensorel convert``, ``info``, ``demo``, ``calibrate``.
 
 Results go to standard output, progress and errors to standard error. Exit codes: 0 done, 1 an
 error (one line says which), 2 wrong usage, 130 interrupted.
@@ -134,6 +134,11 @@ def _demo(arguments: argparse.Namespace) -> int:
     return run_demo(arguments.size, arguments.seed)
 
 
+def _calibrate(arguments: argparse.Namespace) -> int:
+    print(tensorel.calibrate(save=not arguments.dry_run))
+    return 0
+
+
 # -- the parser --------------------------------------------------------------------------------
 def _positive(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
@@ -153,6 +158,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_convert(commands)
     _add_info(commands)
     _add_demo(commands)
+    _add_calibrate(commands)
     return parser
 
 
@@ -208,6 +214,14 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         help="nonzeros of the matrix (default: 2000000)",
     )
     command.add_argument("--seed", type=int, default=0, help="seed of the data (default: 0)")
+
+
+def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _add(
+        commands, "calibrate",
+        "Measure what work costs on this machine; later processes choose plans by it.", _calibrate,
+    )
+    command.add_argument("--dry-run", action="store_true", help="measure and print, do not keep")
 
 
 def _fail(message: str) -> int:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, replace
 
-from tensorel.costs import Costs
+from tensorel.costs import SHIPPED, Costs, load
 from tensorel.errors import TypeError_
 from tensorel.records import dataclass
 
@@ -64,7 +64,7 @@ class Config:
     disk_cache: kernels are kept in the user's cache folder for later processes.
     effort: "full" optimizes kernels for long runs; "quick" compiles them in a sixth of the time,
         for small data: results are the same up to the rounding of sums.
-    costs: what work costs, by which plans are chosen (``tr.calibrate()`` measures it).
+    costs: what work costs, by which plans are chosen; "shipped" ignores ``tr.calibrate()``.
     """
 
     memory: int = _physical_memory() * 8 // 10
@@ -78,7 +78,7 @@ class Config:
     check: bool = False
     disk_cache: bool = True
     effort: str = "full"
-    costs: Costs = Costs()
+    costs: Costs = SHIPPED
 
     @property
     def workers(self) -> int:
@@ -94,12 +94,19 @@ def _cores() -> int:
 
 EFFORTS = ("full", "quick")
 _current: ContextVar[Config | None] = ContextVar("tensorel_config", default=None)
-_default = Config()
+_default: Config | None = None
 
 
 def current() -> Config:
     """The settings in force here."""
-    return _current.get() or _default
+    return _current.get() or _default or set_costs(load())
+
+
+def set_costs(costs: Costs) -> Config:
+    """From here on the process plans by these costs, unless a block says otherwise."""
+    global _default
+    _default = replace(_default or Config(), costs=costs)
+    return _default
 
 
 def with_overrides(config: Config, **overrides: object) -> Config:
@@ -122,6 +129,11 @@ def with_overrides(config: Config, **overrides: object) -> Config:
     if checked.get("effort", "full") not in EFFORTS:
         raise TypeError_(f"effort {checked['effort']!r} is not known",
                          hint=f"efforts are {' and '.join(map(repr, EFFORTS))}")
+    if "costs" in checked:
+        checked["costs"] = SHIPPED if checked["costs"] == "shipped" else checked["costs"]
+        if not isinstance(checked["costs"], Costs):
+            raise TypeError_(f"costs must be 'shipped' or a Costs record, not {checked['costs']!r}",
+                             hint="tr.calibrate(save=False).costs is one")
     if "disabled" in checked:
         checked["disabled"] = frozenset(checked["disabled"])  # type: ignore[call-overload]
     return replace(config, **checked)  # type: ignore[arg-type]

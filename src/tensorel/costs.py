@@ -1,8 +1,22 @@
-"""What work costs: the one record that the planner's arithmetic reads."""
+"""What work costs: the one record that the planner's arithmetic reads, shipped or measured here.
+
+Measured costs lie in the user's cache folder under the name of machine and version
+(``tensorel.private`` says when an entry is taken). ``TENSOREL_COSTS=shipped`` in the environment
+ignores them: the same plans on every machine."""
 
 from __future__ import annotations
 
+import hashlib
+import math
+import os
+import sys
+from dataclasses import fields, replace
+
+from tensorel import private
 from tensorel.records import dataclass
+
+_MAGIC = b"tensorel costs 01\n"
+TRUSTED = 20.0  # a measured cost that differs from the shipped one by more is refused
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +57,9 @@ class Costs:
     list_start: float = 5000.0  # sorting any list at all
 
     # -- conversions
-    convert: float = 12.0  # an entry stored again in another format
+    convert: float = 12.0  # an entry stored again, its order kept
+    convert_sort: float = 40.0  # an entry stored again in another order of levels
+    convert_cell: float = 1.5  # a cell of a dense tensor that is made, read or turned
     convert_start: float = 2000.0  # any conversion
 
     # -- whole steps
@@ -58,3 +74,70 @@ class Costs:
     expand: float = 4.0  # sums of products may cancel: they must be so many times cheaper
     fetch_bytes: float = 4e6  # rows of larger operands are fetched ahead,
     fetch_entries: float = 4.0  # if they have more entries than this
+
+
+SHIPPED = Costs()
+
+
+def machine() -> str:
+    """The processor, the cores that this process may use, and the version of the costs."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    package = sys.modules[__name__.partition(".")[0]]
+    shipped = ",".join(f"{f.name}={getattr(SHIPPED, f.name)}" for f in fields(Costs))
+    parts = (_processor(), cores, getattr(package, "__version__", ""), shipped)
+    return "\n".join(map(str, parts))
+
+
+def _processor() -> str:
+    """The model of the first core; the rest of the system's text can be long."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if line.startswith(("model name", "CPU part", "cpu model")):
+                    return line.partition(":")[2].strip()
+                if not line.strip():
+                    break
+    except OSError:
+        pass
+    return sys.platform
+
+
+def entry() -> str:
+    """The name of this machine's costs in the cache folder."""
+    return hashlib.sha256(machine().encode()).hexdigest()
+
+
+def accepted(measured: dict[str, float]) -> Costs:
+    """The shipped costs with those measured ones that can be true."""
+    taken = {}
+    for f in fields(Costs):
+        shipped, value = getattr(SHIPPED, f.name), measured.get(f.name)
+        if isinstance(value, (int, float)) and math.isfinite(value) \
+                and shipped / TRUSTED <= value <= shipped * TRUSTED:
+            taken[f.name] = float(value)
+    return replace(SHIPPED, **taken)
+
+
+def load() -> Costs:
+    """The costs measured on this machine, else those that are shipped."""
+    if os.environ.get("TENSOREL_COSTS") == "shipped":
+        return SHIPPED
+    place = private.folder("costs", make=False)
+    if place is None:
+        return SHIPPED
+    payload = private.load(place, entry(), _MAGIC)
+    try:
+        lines = [line.split() for line in (payload or b"").decode().splitlines()]
+        return accepted({name: float(value) for name, value in lines})
+    except ValueError:
+        return SHIPPED
+
+
+def save(costs: Costs) -> str | None:
+    """Keep costs for later processes on this machine; where they lie, or None if they cannot."""
+    place = private.folder("costs")
+    lines = [f"{f.name} {getattr(costs, f.name)!r}" for f in fields(Costs)
+             if getattr(costs, f.name) != getattr(SHIPPED, f.name)]
+    if place is None or not private.store(place, entry(), _MAGIC, "\n".join(lines).encode()):
+        return None
+    return str(place / entry())

@@ -1,52 +1,28 @@
-"""Object code on disk, so that a second process starts warm.
-
-The folder belongs to the user alone (mode 0700); a folder that others own or can write is not
-used, without an error. An entry is named by the hash of everything that made it and carries the
-hash of its payload: what does not match is ignored and written anew. Nothing here ever raises.
-"""
+"""Object code on disk, so that a second process starts warm: entries of ``tensorel.private``,
+each named by the hash of everything that made it. Nothing here ever raises."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import os
-import stat
-import struct
 import sys
-import threading
 from functools import cache
 from pathlib import Path
 
 import llvmlite
 
+from tensorel import private
 from tensorel.kernels.compiler import host
 
 _MAGIC = b"tensorel kernel 1\n"
-_HEADER = struct.Struct(f"<{len(_MAGIC)}s32sQ")
 LIMIT = 256 * 2**20
 _SWEEP_EVERY = 64
-_numbers = itertools.count()
 
 
 def folder() -> Path | None:
     """The cache folder, made if need be; None if there is none that is the user's alone."""
-    base = os.environ.get("XDG_CACHE_HOME") or ""
-    try:
-        root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
-        path = root / "tensorel" / "kernels"
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return path if _is_private(path) else None
-    except (OSError, RuntimeError):
-        return None
-
-
-def _is_private(path: Path) -> bool:
-    facts = os.lstat(path)
-    others = stat.S_IWGRP | stat.S_IWOTH
-    return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid() and not (
-        facts.st_mode & others
-    )
+    return private.folder("kernels")
 
 
 @cache
@@ -80,37 +56,16 @@ def key(text: str, effort: str = "full") -> str:
 def load(name: str) -> bytes | None:
     """The object code of an entry, if it is there and whole."""
     place = folder()
-    if place is None:
-        return None
-    try:
-        data = (place / name).read_bytes()
-    except OSError:
-        return None
-    if len(data) < _HEADER.size:
-        return None
-    magic, digest, length = _HEADER.unpack_from(data)
-    payload = data[_HEADER.size :]
-    whole = magic == _MAGIC and length == len(payload)
-    return payload if whole and hashlib.sha256(name.encode() + payload).digest() == digest else None
+    return None if place is None else private.load(place, name, _MAGIC)
 
 
 def store(name: str, payload: bytes) -> None:
     """Write an entry whole or not at all; now and then drop the oldest."""
     place = folder()
-    if place is None:
-        return
-    digest = hashlib.sha256(name.encode() + payload).digest()
-    temporary = place / f".new-{os.getpid()}-{threading.get_ident()}-{next(_numbers)}"
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
-            file.write(_HEADER.pack(_MAGIC, digest, len(payload)) + payload)
-        os.replace(temporary, place / name)
-        if int(name[:8], 16) % _SWEEP_EVERY == 0:
-            sweep(place)
-    except OSError:
+    if place is not None and private.store(place, name, _MAGIC, payload) \
+            and int(name[:8], 16) % _SWEEP_EVERY == 0:
         with contextlib.suppress(OSError):
-            os.unlink(temporary)
+            sweep(place)
 
 
 def sweep(place: Path, limit: int = LIMIT) -> None:
