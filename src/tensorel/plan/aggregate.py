@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tensorel.algebra import ops
 from tensorel.ir.affine import determined
-from tensorel.ir.nodes import Axis, Const, Expr, Read, const, postorder
+from tensorel.ir.nodes import Axis, Const, Expr, Index, Read, const, postorder
 from tensorel.kernels.lower import absent
 from tensorel.kernels.support import Analysis, Formula, repeat_constant
 from tensorel.plan.estimate import filled, formula_density
@@ -106,7 +107,33 @@ class Aggregate:
             return min(sim.cells, size)
         density = formula_density(self.support, self._density)
         points = math.prod(float(self.extents[n]) for n in self.reduced)
-        return min(size * filled(density, points), size, max(sim.cells, 1.0))
+        return min(size * filled(density, points), size, max(sim.cells, 1.0), self._cells_below)
+
+    @cached_property
+    def _cells_below(self) -> float:
+        """A result has no more rows than an operand that it must meet: the nodes of the
+        operand's outer levels, times the room of the axes that these do not have."""
+        return min((nodes * math.prod(float(self.extents[n]) for n in self.names if n not in held)
+                    for held, nodes in self._required_rows()), default=math.inf)
+
+    def rows_below(self, name: str) -> float:
+        """At most so many coordinates of an axis are expected to occur."""
+        return min((nodes for held, nodes in self._required_rows() if held == {name}),
+                   default=float(self.extents[name]))
+
+    def _required_rows(self) -> Iterator[tuple[set[str], float]]:
+        """Axes and nodes of the outer levels of the operands that have to have an entry."""
+        for f in self.support.parts if self.support.kind == "and" else (self.support,):
+            if f.kind != "has" or f.read is None:
+                continue
+            known = self.chooser.known_of(f.read.tensor)  # type: ignore[arg-type]
+            held: set[str] = set()
+            for axis, nodes in zip(known.slot.format.order, known.levels):
+                index = f.read.indices[axis]
+                if not isinstance(index, Index) or index.name not in self.names:
+                    break
+                held.add(index.name)
+                yield set(held), nodes
 
     def _density(self, read: Read) -> float:
         known = self.chooser.known_of(read.tensor)  # type: ignore[arg-type]

@@ -56,7 +56,7 @@ class Estimator:
                 return everything(own)
             facts = stats.facts(exact) if stats.facts is not None else TensorStats(
                 read.tensor.shape, int(min(stats.count, 2.0**62)))
-            return of_read(facts, read.indices, own)
+            return _expected(of_read(facts, read.indices, own), stats.count / max(facts.count, 1))
 
         return points(f, extents, of)
 
@@ -66,6 +66,14 @@ class Estimator:
             self.of(r.tensor).dense
             for r in postorder(e) if isinstance(r, Read) and isinstance(r.tensor, Source)
         )
+
+
+def _expected(r: Relation, share: float) -> Relation:
+    """Statistics of an intermediate are bounds; only a share of it is expected to be there."""
+    if share < 1.0:
+        r.estimate *= share
+        r.distinct = {n: min(x, r.estimate) for n, x in r.distinct.items()}
+    return r
 
 
 def formula_density(f: Formula, of_read: Callable[[Read], float]) -> float:

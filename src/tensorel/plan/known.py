@@ -35,6 +35,10 @@ class Known:
 def level_sizes(fmt: Format, shape: tuple[int, ...], count: float) -> tuple[float, ...]:
     """Nodes of each level, estimated from the number of entries."""
     sizes, nodes, room = [], 1.0, 1.0
+    for axis, level in zip(reversed(fmt.order), reversed(fmt.levels)):
+        if not level.full:
+            break
+        count /= max(shape[axis], 1)  # below each node the last levels have all their entries
     for axis, level in zip(fmt.order, fmt.levels):
         room = min(room * max(shape[axis], 1), 1e300)
         nodes = nodes * shape[axis] if level.full else min(room, max(count, 1.0))

@@ -162,10 +162,12 @@ class Outputs(Aggregate):
         return len(order) <= 2 or order == tuple(range(len(order)))
 
     def _dense_tail(self, order: tuple[str, ...], out_loops: tuple[str, ...], dense: int) -> bool:
-        """No sparse operand has the last axis: below each sparse position it is full."""
-        last = out_loops[-1]
-        if self.want is not None or len(out_loops) - dense < 2 or order[-1] != last:
-            return False
+        """Below each sparse position the last axis is full."""
+        return self.want is None and len(out_loops) - dense > 1 and order[-1] == out_loops[-1] \
+            and self._full_below(out_loops[-1])
+
+    def _full_below(self, last: str) -> bool:
+        """No sparse operand has the axis: where one of its cells has an entry, all have."""
         sparse = [r for r in reads_of(self.support) if last in r.free]
         return not sparse and self.support.kind not in ("true", "false")
 
@@ -175,7 +177,9 @@ class Outputs(Aggregate):
             return sum(1 for level in self.want.levels if isinstance(level, Dense))
         if len(loops) != 2:
             return 0
-        return 1 if self.extents[loops[0]] <= 4 * cells + 1024 else 0
+        rows = cells / max(self.extents[loops[1]], 1) if self._full_below(loops[1]) else cells
+        rows = min(rows, self.rows_below(loops[0]))
+        return 1 if self.extents[loops[0]] <= 4 * rows + 1024 else 0
 
     def cells(self, choice: Choice) -> float:
         if choice.output.assembly is Assembly.DENSE:

@@ -12,6 +12,7 @@ from tensorel.plan.choose import Chooser
 from tensorel.plan.contract import lift_reductions, order_contractions, store_factors
 from tensorel.plan.decide import Decisions, Option
 from tensorel.plan.definitions import Definition, Program, Stats, inner_reductions
+from tensorel.plan.demand import push_demand
 from tensorel.plan.known import Known
 from tensorel.plan.logical import flatten_reductions, repeat_constants, simplify, split_definitions
 from tensorel.plan.physical import Plan
@@ -69,6 +70,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("flatten_reductions", is_flat, is_flat, flatten_reductions),
     Pass("lift_reductions", is_flat, is_sum_product, lift_reductions, optional=False),
     Pass("share_definitions", is_sum_product, is_sum_product, share_definitions),
+    Pass("push_demand", is_sum_product, is_sum_product, push_demand),
     Pass("order_contractions", is_sum_product, is_sum_product, order_contractions),
     Pass("store_factors", is_sum_product, is_sum_product, store_factors),
     Pass("share_factors", is_sum_product, is_sum_product, share_definitions),
@@ -79,7 +81,7 @@ VARIED = 4
 
 #: What reassociates floating-point sums or annihilates: off in strict mode.
 REASSOCIATING = frozenset(
-    {"split_pieces", "flatten_reductions", "order_contractions", "repeat_constants"})
+    {"split_pieces", "flatten_reductions", "push_demand", "order_contractions", "repeat_constants"})
 
 
 def make_plan(roots: list[Tensor], formats: list[object], known: list[Known], config: Config,

@@ -71,8 +71,7 @@ class StepBuilder:
         if fmt.is_dense:
             return size * dtype.itemsize
         last = max(k for k, level in enumerate(fmt.levels) if not level.full)
-        tail = math.prod(float(shape[a]) for a in fmt.order[last + 1 :])
-        nodes = level_sizes(fmt, shape, count / max(tail, 1.0))
+        nodes = level_sizes(fmt, shape, count)
         total = count * dtype.itemsize
         for k in range(last + 1):
             total += nodes[k] * (8.0 if fmt.levels[k].full else index_dtype(
