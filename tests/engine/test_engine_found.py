@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import tensorel as tr
 
@@ -31,3 +32,18 @@ def test_an_index_in_no_factor() -> None:
     total = tr.einsum("ijkl->ki", a.sum(axis=(0, 1, 3, 2), keepdims=True))
     t = tr.einsum("ijkl,mn->lm", a, total)
     np.testing.assert_allclose(t.to_numpy(), np.full((2, 1), 6.0 * 12.0))
+
+
+@pytest.mark.parametrize("fmt", [
+    "coo", "csr", "csc", "dcsr", "dcsc", "csf(0,1)", "csf(1,0)", "dok", "bsr(2,2)", "dia"])
+@pytest.mark.parametrize("cut", [
+    np.s_[:2], np.s_[:, :2], np.s_[:3, :4], np.s_[2:], np.s_[:, 1:3], np.s_[::2], np.s_[:, ::-1]])
+def test_reductions_of_slices(fmt: str, cut: tuple[slice, ...]) -> None:
+    """7002:1989: one loop over all values went past the end of the slice."""
+    rng = np.random.default_rng(7)
+    a = np.where(rng.random((6, 6)) < 0.5, rng.integers(1, 99, (6, 6)), 0)
+    t = tr.tensor(a, format=fmt, fill=0)
+    assert int(t[cut].sum().compute()) == a[cut].sum()
+    assert int((t[cut] * t[cut]).sum().compute()) == (a[cut] * a[cut]).sum()
+    assert int((t[cut] * 3).max().compute()) == (a[cut] * 3).max()
+    assert t[cut].sum(axis=0).to_numpy().tolist() == a[cut].sum(axis=0).tolist()

@@ -6,15 +6,18 @@ over the levels: it is vectorized, and empty rows cost nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tensorel.ir.nodes import Call, Expr, Index, Read, Reduce
 from tensorel.kernels.spec import Slot
 from tensorel.storage.levels import Compressed, Dense
 from tensorel.storage.stack import Stack
 
 
-def flat_read(body: Expr, order: tuple[str, ...]) -> Read | None:
+def flat_read(body: Expr, order: tuple[str, ...], extents: Mapping[str, int]) -> Read | None:
     """The one read of a body whose levels are just the loops ``order``, in that order; None if
-    the body depends on these indices in any other way."""
+    the body depends on these indices in any other way, or if the loops below the first leave out
+    some of its entries (the first one is cut into ranges, whatever its extent)."""
     found: Read | None = None
     stack = [body]
     while stack:
@@ -32,7 +35,12 @@ def flat_read(body: Expr, order: tuple[str, ...]) -> Read | None:
                 return None
             case _:
                 return None
-    return found if found is not None and len(order) > 1 and _levels_are(found, order) else None
+    if found is None or len(order) < 2 or not _levels_are(found, order):
+        return None
+    shape = found.tensor.shape
+    axes = found.tensor.data.format.order  # type: ignore[attr-defined]
+    return found if all(
+        extents[n] == shape[a] for n, a in zip(order[1:], axes[1:])) else None
 
 
 def _levels_are(read: Read, order: tuple[str, ...]) -> bool:

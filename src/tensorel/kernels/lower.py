@@ -171,7 +171,7 @@ class Lowering(Reading):
             innermost()
             return
         if depth == 0 and enter is None:
-            read = flat_read(self.nest.body, names)
+            read = flat_read(self.nest.body, names, self.nest.extent)
             if read is not None and all(support(n) == has(read) for n in names):
                 self._flat(self.accesses[read], innermost)
                 return

@@ -73,7 +73,7 @@ class NestSearch(Outputs):
 
     def _flat(self, order: tuple[str, ...], supports: dict[str, Formula]) -> Simulation | None:
         """The work of one loop over the values of an operand, where that is all."""
-        read = flat_read(self.body, order)
+        read = flat_read(self.body, order, self.extents)
         if read is None or any(supports[n] != has(read) for n in order):
             return None
         count = next(o.count for o in self.operands if o.read is read)
