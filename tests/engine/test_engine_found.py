@@ -47,3 +47,11 @@ def test_reductions_of_slices(fmt: str, cut: tuple[slice, ...]) -> None:
     assert int((t[cut] * t[cut]).sum().compute()) == (a[cut] * a[cut]).sum()
     assert int((t[cut] * 3).max().compute()) == (a[cut] * 3).max()
     assert t[cut].sum(axis=0).to_numpy().tolist() == a[cut].sum(axis=0).tolist()
+
+
+def test_equal_definitions_with_a_nan_between() -> None:
+    """7002:624: the fill of t / t is nan, which is not itself."""
+    b = tr.tensor(np.zeros((5, 0), np.complex128), fill=0)
+    v = tr.tensor(np.array([0, 0, 2], np.uint8), format="coo", fill=0)
+    t = tr.einsum(",ij->j", (v @ v) / (v @ v), b)
+    assert tr.map(lambda x, y: x - y * y, t, t).to_numpy().shape == (0,)

@@ -194,13 +194,27 @@ def replace_exprs(e: Expr, table: dict[Expr, Expr]) -> Expr:
     return go(e)
 
 
-def replace_sources(e: Expr, instead: dict[Source, Source]) -> Expr:
-    """``e`` reading other tensors."""
-    table: dict[Expr, Expr] = {}
-    for x in postorder(e):
-        if isinstance(x, Read) and x.tensor in instead:
-            table[x] = Read(instead[x.tensor], tuple(replace_exprs(i, table) for i in x.indices))
-    return replace_exprs(e, table) if table else e
+def reading(tensor: Lambda | Bulk | Source, instead: dict[object, Source]
+            ) -> Lambda | Bulk | Source:
+    """A tensor that reads others, by what their sources stand for: sources themselves are not
+    compared, because their fill may be a nan of its own."""
+
+    def other(t: Tensor) -> Tensor:
+        return instead.get(t.data, t) if isinstance(t, Source) else t
+
+    match tensor:
+        case Lambda():
+            table: dict[Expr, Expr] = {}
+            for x in postorder(tensor.body):
+                if isinstance(x, Read) and other(x.tensor) is not x.tensor:
+                    table[x] = Read(other(x.tensor), tuple(
+                        replace_exprs(i, table) for i in x.indices))
+            return Lambda(tensor.axes, replace_exprs(tensor.body, table)) if table else tensor
+        case Bulk():
+            args = tuple(map(other, tensor.args))
+            return Bulk(tensor.op, args, tensor.params, tensor.shape, tensor.dtype)
+        case _:
+            return instead.get(tensor.data, tensor)
 
 
 def sources_of(t: Tensor | Expr) -> list[Source]:

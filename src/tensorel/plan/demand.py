@@ -19,7 +19,6 @@ from functools import partial
 from tensorel.algebra import ops
 from tensorel.ir.nodes import (
     Axis,
-    Bulk,
     Call,
     Expr,
     Index,
@@ -40,7 +39,8 @@ from tensorel.plan.definitions import (
     factors_of,
     product,
     product_of,
-    replace_sources,
+    reading,
+    sources_of,
 )
 from tensorel.plan.estimate import Estimator
 from tensorel.records import dataclass
@@ -91,16 +91,13 @@ def _restrict(program: Program, name: str, done: dict[object, tuple[int, Source]
     d = program.definitions[at]
     if not isinstance(d.tensor, Lambda) or d.format is not None or not d.tensor.axes:
         return
-    readers = [r for r in program.definitions[at + 1 :] if d.source() in _sources(r)]
+    readers = [r for r in program.definitions[at + 1 :] if any(
+        x.data == d.ref for x in sources_of(r.tensor))]
     choices = [_slices(program, d, axis, readers) for axis in range(len(d.tensor.axes))]
     found = [s for s in choices if s is not None and _pays(program, d.tensor, s)]
     if found:
         best = min(found, key=lambda s: (s.share, s.axis))
         done[d.ref] = best.axis, _apply(program, d, at, best)
-
-
-def _sources(d: Definition) -> frozenset[Source]:
-    return frozenset(n for n in postorder(d.tensor) if isinstance(n, Source))
 
 
 # -- who asks for what --------------------------------------------------------------------------
@@ -114,7 +111,7 @@ def _slices(program: Program, d: Definition, axis: int, readers: list[Definition
     for reader in readers:
         if not isinstance(reader.tensor, Lambda):
             return None
-        for read in _reads(reader.tensor.body, d.source()):
+        for read in _reads(reader.tensor.body, d.ref):
             asked = _asked(program, reader.tensor, read, axis)
             if asked is None:
                 return None
@@ -137,8 +134,8 @@ def _source(read: Read) -> Source:
     return read.tensor
 
 
-def _reads(body: Expr, source: Source) -> list[Read]:
-    return [e for e in postorder(body) if isinstance(e, Read) and e.tensor is source]
+def _reads(body: Expr, ref: Ref) -> list[Read]:
+    return [e for e in postorder(body) if isinstance(e, Read) and _source(e).data == ref]
 
 
 def _asked(program: Program, lam: Lambda, read: Read, axis: int
@@ -230,10 +227,10 @@ def _apply(program: Program, d: Definition, at: int, s: Slices) -> Source:
     axis = d.tensor.axes[s.axis]
     sets, asked = _set_of(program, s, axis)
     changed = _restricted(d, d.tensor, Read(asked, (Index(axis.name),)))
-    old = program.stats.get(d.source().data)
+    old = program.stats.get(d.ref)
     if old is not None:
-        program.stats[changed.source().data] = Stats(old.count * s.share, old.size, False)
-    instead = {d.source(): changed.source()}
+        program.stats[changed.ref] = Stats(old.count * s.share, old.size, False)
+    instead: dict[object, Source] = {d.ref: changed.source()}
     before, after = program.definitions[:at], program.definitions[at + 1 :]
     # what a factor reads is defined before its reader, not always before ``d``
     needed = {x.data.name for p in s.parts for x in postorder(p.factor)
@@ -241,16 +238,9 @@ def _apply(program: Program, d: Definition, at: int, s: Slices) -> Source:
     while needed & {x.name for x in after}:
         before.append(after.pop(0))
     program.definitions = [*before, *sets, changed, *(
-        replace(r, tensor=_reading(r.tensor, instead)) for r in after)]
+        replace(r, tensor=reading(r.tensor, instead)) for r in after)]
     program.fire("demand: only the slices that are read")
     return asked
-
-
-def _reading(tensor: Lambda | Bulk | Source, instead: dict[Source, Source]
-             ) -> Lambda | Bulk | Source:
-    if isinstance(tensor, Lambda):
-        return Lambda(tensor.axes, replace_sources(tensor.body, instead))
-    return tensor
 
 
 def _set_of(program: Program, s: Slices, axis: Axis) -> tuple[list[Definition], Source]:

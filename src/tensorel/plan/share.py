@@ -4,42 +4,30 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tensorel.ir.nodes import Bulk, Expr, Index, Lambda, Source, substitute
-from tensorel.plan.definitions import Definition, Program, replace_sources
+from tensorel.ir.nodes import Expr, Index, Lambda, Source, substitute
+from tensorel.plan.definitions import Definition, Program, reading
 from tensorel.rewrite.names import rename_bound
 
 
 def share_definitions(program: Program) -> None:
     """Read the first of several equal definitions in place of the others."""
     first: dict[object, Definition] = {}
-    instead: dict[Source, Source] = {}
+    instead: dict[object, Source] = {}
     kept: list[Definition] = []
     asked = set(program.results)
     for d in program.definitions:
         if instead:
-            d = replace(d, tensor=_reading(d.tensor, instead))
+            d = replace(d, tensor=reading(d.tensor, instead))
         key = _key(d)
         same = first.get(key) if key is not None else None
         if same is not None and d.name not in asked and same.source().fill is d.source().fill:
-            instead[d.source()] = same.source()
+            instead[d.ref] = same.source()
             program.fire("share: equal definitions are computed once")
             continue
         if key is not None:
             first.setdefault(key, d)
         kept.append(d)
     program.definitions = kept
-
-
-def _reading(tensor: Lambda | Bulk | Source, instead: dict[Source, Source]
-             ) -> Lambda | Bulk | Source:
-    match tensor:
-        case Lambda():
-            return Lambda(tensor.axes, replace_sources(tensor.body, instead))
-        case Bulk():
-            args = tuple(instead.get(a, a) for a in tensor.args)  # type: ignore[call-overload]
-            return Bulk(tensor.op, args, tensor.params, tensor.shape, tensor.dtype)
-        case _:
-            return instead.get(tensor, tensor)
 
 
 def _key(d: Definition) -> object:
