@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 
-from optimizer import native
+from optimizer import growth, native
 from optimizer.contest import HIT_LIMIT, LOOP_BEHIND, PLAN_LIMIT, Result
 from optimizer.peers import LOOP
 from suite.report import BEHIND, _table, ms
@@ -126,14 +126,37 @@ def markdown(report: Report) -> str:
     return "\n\n".join([
         f"# Optimizer benchmarks, {date.today().isoformat()}", intro, data,
         "## Machine\n\n" + machine, "## Speed\n\n" + summary(report) + "\n\n" + _speed(report),
-        "## All contestants\n\n" + _others(report),
+        *_growth(report), "## All contestants\n\n" + _others(report),
         f"Whole run: {report.seconds / 60:.1f} minutes."]) + "\n"
+
+
+def _stem(report: Report) -> str:
+    return date.today().isoformat() + "-optimizer" + ("" if report.scale == 1 else "-quick")
+
+
+def _growth(report: Report) -> list[str]:
+    """Times at a constant number of entries and a growing shape."""
+    lines = growth.families(report.rows)
+    if not lines:
+        return []
+    sides = sorted({x for line in lines.values() for x, _ in line})
+    rows = []
+    for name, line in lines.items():
+        times = dict(line)
+        (first, least), (last, most) = line[0], line[-1]
+        rows.append([name, *(ms(times[x] / 1e3) if x in times else "-" for x in sides),
+                     f"{most / least:.1f}x the time for {(last / first) ** 2:,.0f}x the cells"])
+    return [f"## Cost by shape, entries constant\n\n![growth]({_stem(report)}-growth.svg)\n\n"
+            + _table(["program", *(f"{int(x):,}" for x in sides), "growth"], rows)]
 
 
 def write(report: Report, folder: Path) -> Path:
     """Both files; the path of the Markdown one."""
     folder.mkdir(parents=True, exist_ok=True)
-    stem = date.today().isoformat() + "-optimizer" + ("" if report.scale == 1 else "-quick")
+    stem = _stem(report)
+    lines = growth.families(report.rows)
+    if lines:
+        (folder / f"{stem}-growth.svg").write_text(growth.svg(lines))
     (folder / f"{stem}.json").write_text(json.dumps(asdict(report), indent=1) + "\n")
     path = folder / f"{stem}.md"
     path.write_text(markdown(report))

@@ -139,3 +139,32 @@ def test_not_in_strict_mode() -> None:
 def test_switched_off() -> None:
     with tr.options(disabled={"push_demand"}):
         assert not _fired(_layers(lambda h: tr.maximum(h, 0), TA, TX, T1, T2)[ROWS])
+
+
+# -- found by the fuzzer with demand for everything ------------------------------------------------
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tensorel.plan.demand._pays", lambda *_: True)
+
+
+def test_nothing_asks_for_itself(always: None) -> None:
+    """7003:187."""
+    a, d = rng.random((1, 5, 5, 2)), np.diag([0, 0, 0, 0, 2.0])
+    t = tr.einsum("ijkl,kj->ij", tr.tensor(a), tr.tensor(d, format="csf", fill=0))
+    expected = np.einsum("ijkl,kj->ij", a, d)
+    np.testing.assert_allclose(((t * t) * (t * t)).to_numpy(), expected**4)
+
+
+def test_what_is_left_out_is_finite(always: None) -> None:
+    """7003:1707: the least of nothing is inf, and 0 * inf is nan where zeros are stored."""
+    b = np.zeros((5, 2))
+    b[2, 0] = -4.0
+    x = np.zeros((2, 2, 5), np.float32)
+    x[1, 1, 0] = -1.0
+    tb = tr.tensor(b, format="bsr(2,2)", fill=0)
+    least = tr.einsum("ij,->j", tb, tr.tensor(np.array(4.0)), add="min", mul="add")
+    t = tr.einsum("i,jki->ijk", least, tr.matmul(tr.tensor(x), tb))
+    expected = np.einsum("i,jki->ijk", (b + 4).min(axis=0), x @ b)
+    np.testing.assert_allclose(t.to_numpy(), expected)

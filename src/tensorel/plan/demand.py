@@ -16,6 +16,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from tensorel.algebra import ops
 from tensorel.ir.nodes import (
     Axis,
@@ -89,7 +91,8 @@ def push_demand(program: Program) -> None:
 def _restrict(program: Program, name: str, done: dict[object, tuple[int, Source]]) -> None:
     at = next(k for k, d in enumerate(program.definitions) if d.name == name)
     d = program.definitions[at]
-    if not isinstance(d.tensor, Lambda) or d.format is not None or not d.tensor.axes:
+    if not isinstance(d.tensor, Lambda) or d.format is not None or not d.tensor.axes \
+            or not _has_rest(d.tensor):
         return
     readers = [r for r in program.definitions[at + 1 :] if any(
         x.data == d.ref for x in sources_of(r.tensor))]
@@ -100,6 +103,15 @@ def _restrict(program: Program, name: str, done: dict[object, tuple[int, Source]
         done[d.ref] = best.axis, _apply(program, d, at, best)
 
 
+def _has_rest(lam: Lambda) -> bool:
+    """There is a value to stand where nobody looks, and it must be finite: the factor that lets
+    nobody look may come to be stored whole, with zeros."""
+    body = lam.body
+    if not isinstance(body, Reduce):
+        return lam.dtype.kind != "O"
+    return body.op.identity is not None and bool(np.isfinite(body.op.identity(body.dtype)))
+
+
 # -- who asks for what --------------------------------------------------------------------------
 
 
@@ -108,11 +120,12 @@ def _slices(program: Program, d: Definition, axis: int, readers: list[Definition
     """The least set of slices along an axis outside of which no reader looks."""
     parts: dict[object, Asked] = {}
     share = work = 0.0
+    made = _dependents(program, d)
     for reader in readers:
         if not isinstance(reader.tensor, Lambda):
             return None
         for read in _reads(reader.tensor.body, d.ref):
-            asked = _asked(program, reader.tensor, read, axis)
+            asked = _asked(program, reader.tensor, read, axis, made)
             if asked is None:
                 return None
             part, selected, visited = asked
@@ -138,7 +151,16 @@ def _reads(body: Expr, ref: Ref) -> list[Read]:
     return [e for e in postorder(body) if isinstance(e, Read) and _source(e).data == ref]
 
 
-def _asked(program: Program, lam: Lambda, read: Read, axis: int
+def _dependents(program: Program, d: Definition) -> frozenset[object]:
+    """The definition and all that are made from it: none of them can say what is asked of it."""
+    found: set[object] = {d.ref}
+    for r in program.definitions:
+        if any(x.data in found for x in sources_of(r.tensor)):
+            found.add(r.ref)
+    return frozenset(found)
+
+
+def _asked(program: Program, lam: Lambda, read: Read, axis: int, made: frozenset[object]
            ) -> tuple[Asked, float, float] | None:
     """The sparsest factor beside a read over the index at one of its axes."""
     index = read.indices[axis]
@@ -152,7 +174,8 @@ def _asked(program: Program, lam: Lambda, read: Read, axis: int
         return None
     best: tuple[Asked, float, float] | None = None
     for factor in _beside(program, body, read):
-        if Index(index.name) not in factor.indices:
+        if Index(index.name) not in factor.indices or any(
+                x.data in made for x in sources_of(factor)):
             continue
         own = {n: extents[n] for n in sorted(factor.free) if n in extents}
         if len(own) < len(factor.free):
