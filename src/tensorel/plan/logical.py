@@ -30,6 +30,7 @@ from tensorel.plan.definitions import (
     replace_exprs,
 )
 from tensorel.plan.pieces import threshold
+from tensorel.plan.selections import push_selections
 from tensorel.rewrite.engine import Rewriter
 
 # -- simplify ----------------------------------------------------------------------------------
@@ -49,6 +50,12 @@ def split_definitions(program: Program) -> None:
 
     Stored are: results, bulk operators and what they read, and formulas with a reduction that
     are read from more than one place (common subexpressions)."""
+    pushed = push_selections([d.tensor for d in program.definitions])
+    if pushed is not None:
+        program.fire("push-selection: op(x)[rows] -> op(x[rows])")
+        program.definitions = [
+            replace(d, tensor=t, fill=d.source().fill, whole=d.ref.whole)  # type: ignore[arg-type]
+            for d, t in zip(program.definitions, pushed)]
     _Splitter(program).run()
 
 
