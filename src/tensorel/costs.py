@@ -61,6 +61,7 @@ class Costs:
     convert_sort: float = 40.0  # an entry stored again in another order of levels
     convert_cell: float = 1.5  # a cell of a dense tensor that is made, read or turned
     convert_start: float = 2000.0  # any conversion
+    convert_kernel: float = 65536.0  # of so many entries it is worth a kernel of its own
 
     # -- whole steps
     blas_speed: float = 16.0  # multiply-adds of a dense product per step

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tensorel.algebra import ops
 from tensorel.ir.analysis import fill as fill_of
-from tensorel.ir.nodes import Axis, Bulk, Const, Expr, Index, Lambda, Read, Reduce, Source
+from tensorel.ir.nodes import Axis, Bulk, Const, Expr, Lambda, Reduce, Source
 from tensorel.kernels.spec import Slot
 from tensorel.plan.blas import blas_step
 from tensorel.plan.decide import Option
@@ -62,9 +62,7 @@ class Chooser(IndexSolver):
             return known
         if type(want) is not Stack or type(known.slot.format) is not Stack:
             return self.convert(known, want)
-        axes = tuple(Axis(f"i{k}", n) for k, n in enumerate(known.source.shape))
-        body = Read(known.source, tuple(Index(a.name) for a in axes))
-        return self.nest(d.name, axes, None, (), body, known.source.fill, want, keep_fill=True)
+        return self._converted(d.name, known, want)
 
     def _bulk(self, d: Definition, b: Bulk, want: Format | None) -> Known:
         args = tuple(self.known[a.data] for a in b.args)  # type: ignore[attr-defined]

@@ -65,10 +65,11 @@ class NestSearch(Outputs):
         if sim is None:
             sim = simulate(order, ops_, supports, self.extents, last,
                            self.names[-1] if self.names else None, self.costs)
-        cost = sim.cost + sum(self.chooser.conversion_cost(o, order) for o in converts)
+        first = sum(self.chooser.conversion_cost(o, order) for o in converts)
+        cost = sim.cost + first
         if cost >= limit:
             return []
-        return [Choice(order, sim, output, cost + extra, converts, axes_order)
+        return [Choice(order, sim, output, cost + extra, converts, axes_order, first)
                 for output, axes_order, extra in self._outputs(order, last, sim)]
 
     def _flat(self, order: tuple[str, ...], supports: dict[str, Formula]) -> Simulation | None:

@@ -32,6 +32,7 @@ class Choice:
     cost: float
     converts: list[Operand]
     axes_order: tuple[int, ...]
+    first: float = 0.0  # the part of the cost that conversions take, in steps of their own
     runner_up: str = ""
 
 

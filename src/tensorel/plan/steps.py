@@ -10,6 +10,7 @@ from tensorel.algebra.ops import DType
 from tensorel.ir.nodes import Axis, Call, Const, Expr, Index, Read, Reduce, Source, postorder
 from tensorel.ir.printer import show
 from tensorel.kernels.spec import Nest, Slot
+from tensorel.plan.conversions import by_kernel, conversion_cost
 from tensorel.plan.decide import Option
 from tensorel.plan.definitions import Program, Ref, inner_reductions, replace_exprs
 from tensorel.plan.known import Known, index_dtype, index_dtypes, level_sizes
@@ -48,18 +49,31 @@ class StepBuilder:
         key = (known.slot.name, want)
         if key not in self.conversions:
             self.counter += 1
-            slot = self.slot(f"{known.slot.name}_{self.counter}", want, known.source.dtype,
-                              known.source.shape, known.count)
-            size = self.bytes_of(want, known.source.shape, known.source.dtype, known.count)
-            text = f"{slot.name} = {known.slot.name} as {want.name}"
-            cost = known.count * self.costs.convert
-            if want in known.alternatives:
-                size, cost, text = 0.0, 0.0, f"{text}, which is stored too"
-            step = ConvertStep(
-                slot, known.source.shape, known.source.dtype, known.source.fill, text,
-                known.count, size, 2 * size, cost, source=known.slot.name, format=want)
-            self.conversions[key] = self.add_step(step, known.count)
+            name = f"{known.slot.name}_{self.counter}"
+            made = self._converted(name, known, want) if by_kernel(known, want, self.costs) \
+                else self._stored_again(name, known, want)
+            self.conversions[key] = made
         return self.conversions[key]
+
+    def _converted(self, name: str, known: Known, want: Format) -> Known:
+        """A conversion as a kernel."""
+        source = known.source
+        axes = tuple(Axis(f"i{k}", n) for k, n in enumerate(source.shape))
+        body = Read(source, tuple(Index(a.name) for a in axes))
+        return self.nest(name, axes, None, (), body, source.fill, want, keep_fill=True)
+
+    def _stored_again(self, name: str, known: Known, want: Format) -> Known:
+        """A conversion as a step of its own kind."""
+        source = known.source
+        slot = self.slot(name, want, source.dtype, source.shape, known.count)
+        size = self.bytes_of(want, source.shape, source.dtype, known.count)
+        text = f"{name} = {known.slot.name} as {want.name}"
+        if want in known.alternatives:
+            size, text = 0.0, f"{text}, which is stored too"
+        step = ConvertStep(
+            slot, source.shape, source.dtype, source.fill, text, known.count, size, 2 * size,
+            conversion_cost(known, want, self.costs), source=known.slot.name, format=want)
+        return self.add_step(step, known.count)
 
     def slot(self, name: str, fmt: Format, dtype: DType, shape: tuple[int, ...], count: float,
               wide: bool = False) -> Slot:
@@ -186,11 +200,12 @@ class StepBuilder:
         return Read(made.source, read.indices)
 
     def conversion_cost(self, o: Operand, order: tuple[str, ...]) -> float:
-        """Of storing an operand again with its levels in loop order, if it is not already."""
+        """Of storing an operand again with its levels in loop order, if no step did so yet."""
         known = self.known_of(o.read.tensor)  # type: ignore[arg-type]
-        if known.alternatives and self._reordered(o, order) in known.alternatives:
+        want = self._reordered(o, order)
+        if (known.slot.name, want) in self.conversions:
             return 0.0
-        return self.costs.convert * o.count + self.costs.convert_start
+        return conversion_cost(known, want, self.costs)
 
     def _reordered(self, o: Operand, order: tuple[str, ...]) -> Format:
         read = o.read
@@ -228,7 +243,8 @@ class StepBuilder:
             nest.op, tuple(Axis(n, nest.extent[n]) for n in sorted(nest.reduced)), nest.body)
         text = f"{name}[{', '.join(a.name for a in axes)}] = {show(whole, names)}"
         step = KernelStep(
-            slot, shape, dtype, fill, text, count, size, max(bound, size), choice.cost, nest=nest,
+            slot, shape, dtype, fill, text, count, size, max(bound, size),
+            choice.cost - choice.first, nest=nest,
             operands=operands, order=choice.axes_order,
             runner_up=choice.runner_up,
             direct=direct, finish=None if final == direct else final)

@@ -1,0 +1,72 @@
+"""Conversions: charged by how they are made, and once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorel as tr
+from tensorel.config import Config
+from tensorel.costs import SHIPPED
+from tensorel.engines.local import _known, bind, plan_for
+from tensorel.ir.nodes import Source
+from tensorel.plan.conversions import by_kernel, conversion_cost
+from tensorel.plan.known import Known
+from tensorel.plan.physical import ConvertStep, KernelStep, Plan
+from tensorel.storage.registry import resolve
+
+
+def matrix(n: int, count: int, format: str, seed: int = 0) -> tr.Tensor:
+    rng = np.random.default_rng(seed)
+    cells = np.unique(rng.integers(0, n * n, count))
+    return tr.from_coo((cells // n, cells % n), rng.random(cells.size), (n, n), format=format)
+
+
+def known_of(t: tr.Tensor) -> Known:
+    bound = bind([t.node], [None], Config())
+    (source,), (stored,) = bound.slots, bound.stored.values()
+    assert isinstance(source, Source)
+    return _known(source, stored)
+
+
+def plan_of(*tensors: tr.Tensor) -> Plan:
+    formats = [None] * len(tensors)
+    bound = bind([t.node for t in tensors], formats, Config())
+    return plan_for(bound, formats, Config(), anew=True).plan
+
+
+def cost(have: str, want: str, count: int = 1000, n: int = 1000) -> float:
+    t = matrix(n, count, have)
+    return conversion_cost(known_of(t), resolve(want, t.shape, t.dtype), SHIPPED)
+
+
+def test_kinds_of_conversions() -> None:
+    assert cost("dcsr", "csr") < cost("csr", "csc")  # the order stays
+    assert cost("csr", "dense") == 1e6 * SHIPPED.convert_cell + SHIPPED.convert_start
+    assert cost("csr", "csc", 100_000) < 100_000 * SHIPPED.convert_sort  # in buckets
+    both = tr.alternatives(matrix(1000, 1000, "csr"), matrix(1000, 1000, "csc"))
+    other = resolve("csc", both.shape, both.dtype)
+    assert conversion_cost(known_of(both), other, SHIPPED) == 0.0
+    assert not by_kernel(known_of(both), other, SHIPPED)
+
+
+@pytest.mark.parametrize("have, want", [("csr", "csc"), ("csc", "csr"), ("coo", "csc"),
+                                        ("dcsr", "csc"), ("dcsc", "csr")])
+def test_long_lists_are_turned_by_a_kernel(have: str, want: str) -> None:
+    a, b = matrix(900, 80_000, have), matrix(900, 80_000, want, seed=1)
+    assert by_kernel(known_of(a), resolve(want, a.shape, a.dtype), SHIPPED)
+    total = a + b
+    steps = plan_of(total).steps
+    assert len(steps) == 2 and all(isinstance(s, KernelStep) for s in steps)
+    np.testing.assert_array_equal(np.asarray(total), np.asarray(a) + np.asarray(b))
+
+
+def test_a_converted_copy_is_paid_once() -> None:
+    a, b, c = (matrix(300, 3000, f, seed) for seed, f in enumerate(("csr", "csc", "csc")))
+    steps = plan_of(a + b, a * b + c).steps
+    assert sum(isinstance(s, ConvertStep) for s in steps) < 3
+    kernels = [s for s in steps if isinstance(s, KernelStep)]
+    assert all(s.cost < 3000 * SHIPPED.convert_sort for s in kernels), "conversions pay themselves"
+    for t, expected in ((a + b, np.asarray(a) + np.asarray(b)),
+                        (a * b + c, np.asarray(a) * np.asarray(b) + np.asarray(c))):
+        np.testing.assert_allclose(np.asarray(t), expected)
