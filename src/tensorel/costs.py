@@ -71,6 +71,7 @@ class Costs:
     dense_vector: float = 0.25  # a sum over sparse operands is stored dense above this density
     dense_matrix: float = 0.5  # the same for results of two and more axes
     dense_wanted: float = 0.1  # written dense on the way to a sparse format that was asked for
+    thin: float = 0.1  # a dense result from sparse operands is stored sparse below this density
     turn: float = 8.0  # a matrix is turned if the sums read it so many times over
     expand: float = 4.0  # sums of products may cancel: they must be so many times cheaper
     fetch_bytes: float = 4e6  # rows of larger operands are fetched ahead,

@@ -17,6 +17,7 @@ from tensorel import rules
 from tensorel.config import Config
 from tensorel.engines import bulk
 from tensorel.engines.kernel_step import run_kernel
+from tensorel.engines.thin import thinned
 from tensorel.errors import EngineError, MemoryLimitError, TypeError_
 from tensorel.ir.nodes import Call, Expr, Lambda, Read, Reduce, Source, Tensor, children, rebuild
 from tensorel.kernels.assemble import lower_nest
@@ -265,7 +266,11 @@ def evaluate(nodes: Sequence[Tensor], config: Config,
     if all([isinstance(n, Source) and f is None for n, f in zip(nodes, formats)]):  # noqa: C419
         return [n.data for n in nodes]  # type: ignore[attr-defined]
     bound = bind(nodes, formats, config)
-    return execute(Run(plan_for(bound, formats, config), bound.stored, config))
+    results = execute(Run(plan_for(bound, formats, config), bound.stored, config))
+    if all([s.format.is_dense for s in bound.stored.values()]):  # noqa: C419
+        return results
+    return [r if f is not None or not r.format.is_dense else thinned(r, config.costs)
+            for r, f in zip(results, formats)]
 
 
 def execute(run: Run, analyze: bool = False) -> list[Stored]:
