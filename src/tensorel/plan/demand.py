@@ -33,6 +33,7 @@ from tensorel.ir.nodes import (
     substitute,
 )
 from tensorel.plan.contract import distributing
+from tensorel.plan.decide import Option
 from tensorel.plan.definitions import (
     Definition,
     Program,
@@ -51,9 +52,8 @@ from tensorel.stats.pointset import Relation
 from tensorel.stats.reading import as_stats
 from tensorel.stats.reduction import project
 
-#: A restriction pays if it leaves at most this share of the slices; of dense products, which
-#: BLAS would make, a smaller one.
-SHARE, DENSE_SHARE = 0.25, 1.0 / 64.0
+#: Rows of a sparse intermediate cost so many times what rows of a whole one do.
+SPARSE_ROWS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +97,11 @@ def _restrict(program: Program, name: str, done: dict[object, tuple[int, Source]
     readers = [r for r in program.definitions[at + 1 :] if any(
         x.data == d.ref for x in sources_of(r.tensor))]
     choices = [_slices(program, d, axis, readers) for axis in range(len(d.tensor.axes))]
-    found = [s for s in choices if s is not None and _pays(program, d.tensor, s)]
+    found = [s for s in choices if s is not None and s.share < 1.0]
     if found:
         best = min(found, key=lambda s: (s.share, s.axis))
-        done[d.ref] = best.axis, _apply(program, d, at, best)
+        if _pays(program, d, d.tensor, best):
+            done[d.ref] = best.axis, _apply(program, d, at, best)
 
 
 def _has_rest(lam: Lambda) -> bool:
@@ -232,16 +233,16 @@ def _absent_is(read: Read, times: ops.Operator) -> bool:
 # -- whether it pays, and doing it ---------------------------------------------------------------
 
 
-def _pays(program: Program, lam: Lambda, s: Slices) -> bool:
+def _pays(program: Program, d: Definition, lam: Lambda, s: Slices) -> bool:
     """The slices left out cost more than finding those that stay."""
     estimator = Estimator(program.stats)
     reads = [e for e in postorder(lam.body) if isinstance(e, Read)]
-    sparse = [r for r in reads if not estimator.of(_source(r)).dense]
-    reduces = isinstance(lam.body, Reduce)
-    limit = SHARE if sparse or not reduces else DENSE_SHARE
-    size = float(product_of(lam.axes))
-    work = max([size, *(estimator.of(_source(r)).count for r in reads)])
-    return s.share <= limit and 2.0 * s.work < work * (1.0 - s.share)
+    work = max([float(product_of(lam.axes)), *(estimator.of(_source(r)).count for r in reads)])
+    dense = isinstance(lam.body, Reduce) and all(estimator.of(_source(r)).dense for r in reads)
+    whole = work / (program.config.costs.blas_speed if dense else 1.0)
+    return program.decisions.decide("slices", d.name, [
+        Option(whole, False, "all"),
+        Option(SPARSE_ROWS * work * s.share + 2.0 * s.work, True, "those that are read")])
 
 
 def _apply(program: Program, d: Definition, at: int, s: Slices) -> Source:
