@@ -11,7 +11,7 @@ from tensorel.rules import choices as _choices  # isort: skip
 from tensorel.rules import arithmetic as _arithmetic  # isort: skip
 from tensorel.rules import distribute as _distribute  # isort: skip
 from tensorel.rules import reductions as _reductions  # isort: skip
-from tensorel.rules.table import active, add, all, disable, enable, version
+from tensorel.rules.table import active, add, added, all, disable, enable, version
 
-__all__ = ["active", "add", "all", "disable", "enable", "version"]
+__all__ = ["active", "add", "added", "all", "disable", "enable", "version"]
 del _arithmetic, _choices, _collapse, _distribute, _lattice, _reductions, _simplify

@@ -13,6 +13,7 @@ from tensorel.rewrite.engine import EXPLORE, SIMPLIFY, Rule
 
 _rules: dict[str, Rule] = {}
 _disabled: set[str] = set()
+_added: set[str] = set()
 _version = 0
 FAMILIES = (SIMPLIFY, EXPLORE)
 
@@ -81,4 +82,10 @@ def add(rule: Rule) -> None:
         raise TypeError_(f"rule {rule.name!r} is of an unknown family {rule.family!r}",
                          hint=f"there are {' and '.join(FAMILIES)}")
     _rules[rule.name] = rule
+    _added.add(rule.name)
     _version += 1
+
+
+def added(*families: str) -> tuple[Rule, ...]:
+    """Users' rules that are switched on."""
+    return tuple(r for r in active(*families) if r.name in _added)
