@@ -45,25 +45,23 @@ def explored(program: Program) -> Program | None:
     added a law to explore, or nothing becomes cheaper."""
     if not rules.added(EXPLORE):
         return None
-    changed = [_best(program, d) for d in program.definitions]
-    if all(a is b for a, b in zip(changed, program.definitions)):
-        return None
     other = program.copy()
-    other.definitions = changed
-    return other
+    other.definitions = [_best(other, d) for d in program.definitions]
+    same = all(a is b for a, b in zip(other.definitions, program.definitions))
+    return None if same else other
 
 
 def _best(program: Program, d: Definition) -> Definition:
     lam = d.tensor
     if not isinstance(lam, Lambda) or not isinstance(lam.body, (Call, Reduce)):
         return d
+    graph = EGraph(analyses={"share": Analysis(_Shares(program).of, min)})
+    start, seed = rename_bound(lam.body), rename_bound(canonical(lam.body), "c")
+    root = graph.union(graph.add(start), graph.add(seed))
     extents = {a.name: a.extent for a in lam.axes}
-    for e in postorder(lam.body):
+    for e in postorder(start, seed):
         if isinstance(e, Reduce):
             extents |= {a.name: a.extent for a in e.axes}
-    graph = EGraph(analyses={"share": Analysis(_Shares(program).of, min)})
-    start = rename_bound(lam.body)
-    root = graph.union(graph.add(start), graph.add(rename_bound(canonical(lam.body), "c")))
     report = saturate(graph, rules.active(SIMPLIFY, EXPLORE), limits=Limits(nodes=NODES))
     found, _ = extract_shared(graph, graph.find(root), _points(graph, extents))
     if found is start or found.dtype != lam.dtype or found.free != lam.body.free:

@@ -13,6 +13,7 @@ from tensorel.plan.contract import lift_reductions, order_contractions, store_fa
 from tensorel.plan.decide import Decisions, Option
 from tensorel.plan.definitions import Definition, Program, Stats, inner_reductions
 from tensorel.plan.demand import push_demand
+from tensorel.plan.explored import explored
 from tensorel.plan.known import Known
 from tensorel.plan.logical import flatten_reductions, repeat_constants, simplify, split_definitions
 from tensorel.plan.physical import Plan
@@ -79,6 +80,23 @@ PASSES: tuple[Pass, ...] = (
 #: Programs are written another way, if they can be, after so many passes.
 VARIED = 4
 
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """Another way to write a program, planned to the end beside the program as written; its plan
+    runs if it costs ``gain`` times less. Switched off by name."""
+
+    name: str
+    text: str
+    write: Callable[[Program], Program | None]
+    gain: Callable[[Config], float]
+
+
+VARIANTS: tuple[Variant, ...] = (
+    Variant("expand", "expanded", expanded, lambda config: config.costs.expand),
+    Variant("explore", "by users' laws", explored, lambda config: 1.0),
+)
+
 #: What reassociates floating-point sums or annihilates: off in strict mode.
 REASSOCIATING = frozenset(
     {"split_pieces", "flatten_reductions", "push_demand", "order_contractions", "repeat_constants"})
@@ -106,27 +124,39 @@ def make_plan(roots: list[Tensor], formats: list[object], known: list[Known], co
     _share_roots(program)
     driver = Driver(slots, verify)
     driver.run(program, PASSES[:VARIED])
-    other = None if config.strict or not config.optimize or "expand" in config.disabled \
-        else expanded(program)
-    if other is None:
+    ways = [(None, program), *_variants(program)]
+    if len(ways) == 1:
         return driver.finish(program, PASSES[VARIED:])
     if program.decisions.listing:
         form = program.decisions.decide("form", "", [
-            Option(0.0, 0, "as written"), Option(1.0, 1, "expanded")])
-        return driver.finish((program, other)[form], PASSES[VARIED:])
-    plan = driver.finish(program.copy(), PASSES[VARIED:])
-    rival = driver.finish(other, PASSES[VARIED:])
-    plan.start, rival.start = (0,), (1,)
-    return _cheaper(plan, rival, config)
+            Option(float(k), k, "as written" if v is None else v.text)
+            for k, (v, _) in enumerate(ways)])
+        return driver.finish(ways[form][1], PASSES[VARIED:])
+    best: Plan | None = None
+    for number, (variant, way) in enumerate(ways):
+        plan = driver.finish(way.copy(), PASSES[VARIED:])
+        plan.start = (number,)
+        if best is None or _wins(plan, best, 1.0 if variant is None else variant.gain(config),
+                                 config):
+            best = plan
+    assert best is not None
+    return best
 
 
-def _cheaper(plan: Plan, rival: Plan, config: Config) -> Plan:
-    """The rival if it costs far less, or fits where the plan does not."""
+def _variants(program: Program) -> list[tuple[Variant | None, Program]]:
+    """The other ways to write the program that there are."""
+    config = program.config
+    if config.strict or not config.optimize:
+        return []
+    made = [(v, v.write(program)) for v in VARIANTS if v.name not in config.disabled]
+    return [(v, p) for v, p in made if p is not None]
+
+
+def _wins(rival: Plan, plan: Plan, gain: float, config: Config) -> bool:
+    """The rival costs so many times less, or fits where the plan does not."""
     limit = min(config.memory, config.densify)
     fits, rival_fits = (p.largest <= limit for p in (plan, rival))
-    if rival_fits and not fits:
-        return rival
-    return rival if rival_fits and rival.cost * config.costs.expand < plan.cost else plan
+    return rival_fits and (not fits or rival.cost * gain < plan.cost)
 
 
 class Driver:

@@ -83,6 +83,7 @@ def add(rule: Rule) -> None:
                          hint=f"there are {' and '.join(FAMILIES)}")
     _rules[rule.name] = rule
     _added.add(rule.name)
+    _disabled.discard(rule.name)
     _version += 1
 
 
