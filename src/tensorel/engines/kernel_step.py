@@ -1,11 +1,9 @@
-"""Running a kernel step: bind operands, cut the outer loop into ranges, assemble the result."""
+"""Running a kernel step: what each kind of assembly allocates, and how its parts make a result."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,194 +11,25 @@ import numpy as np
 from tensorel.config import Config
 from tensorel.engines.appending import Collector
 from tensorel.engines.combine import combine_list, repeat_missing
-from tensorel.errors import EngineError, MemoryLimitError
-from tensorel.ir.nodes import Const, Expr, Read, Source, postorder
-from tensorel.kernels.assemble import Lowered, lower_nest
+from tensorel.engines.kernel_job import PIECE_COST, Job, prepare
+from tensorel.ir.nodes import Const
 from tensorel.kernels.loops import Status
 from tensorel.kernels.rows import LISTED
-from tensorel.kernels.runtime import CompiledKernel, Control, GrowBuffer, compile, run_ranges
-from tensorel.kernels.spec import Assembly, Nest, Slot
-from tensorel.plan.definitions import replace_exprs
+from tensorel.kernels.spec import Assembly, Nest
 from tensorel.plan.physical import KernelStep
-from tensorel.records import dataclass
 from tensorel.storage.convert import to_format
 from tensorel.storage.format import PhysicalArrays
-from tensorel.storage.levels import Compressed, Listed
-from tensorel.storage.limits import show_bytes
 from tensorel.storage.stored import Stored
 
 Array = np.ndarray[Any, np.dtype[Any]]
-SMALL_COST = 1e6  # below this one thread is enough: about a millisecond
-CALLER_COST = 5e7  # below this the caller does its share of the work: Ctrl-C waits for it
-RANGE_COST = 2e7  # a range should not take much longer than this: Ctrl-C waits for one
-RANGES_PER_WORKER = 8
 PIECES_PER_WORKER = 24  # where ranges are collected: those that wait are memory beside the result
 APPEND_COST = 10.0  # per entry; cheaper kernels wait for memory, which a second thread adds to
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """A nest bound to the formats of its operands, compiled."""
-
-    nest: Nest
-    lowered: Lowered
-    kernel: CompiledKernel
-    extents: dict[str, int]
-    scalars: list[object]
-
-
-def prepare(step: KernelStep, values: dict[str, Stored], config: Config,
-            counting: bool = False) -> Ready:
-    """The compiled kernel for the operands as they really are stored."""
-    assert step.nest is not None
-    key = (counting, config.strict, *[values[n].kind for n in step.operands])
-    found = step.cache.get(key)
-    if found is None:
-        nest = _bound_nest(step.nest, values)
-        lowered = lower_nest(nest, config.strict, counting)
-        kernel = compile(lowered.kernel, config.strict, config.disk_cache, config.effort)
-        found = step.cache[key] = Ready(nest, lowered, kernel, nest.extent, [
-            v for _, v in lowered.bindings.scalars])
-    return found  # type: ignore[return-value]
-
-
-def _bound_nest(nest: Nest, values: dict[str, Stored]) -> Nest:
-    table: dict[Expr, Expr] = {}
-    roots = [nest.body, *nest.output.coords, *([] if nest.residual is None else [nest.residual])]
-    sources: dict[Source, Source] = {}
-    for e in postorder(*roots):
-        if isinstance(e, Source):
-            slot = e.data
-            assert isinstance(slot, Slot)
-            fmt, dtypes = values[slot.name].signature
-            actual = Slot(slot.name, fmt, dtypes, slot.whole)  # type: ignore[arg-type]
-            if actual != slot:
-                sources[e] = Source(actual, e.shape, e.dtype, e.fill)
-    if not sources:
-        return nest
-    for e in postorder(*roots):
-        if isinstance(e, Read) and e.tensor in sources:
-            table[e] = Read(sources[e.tensor], tuple(
-                replace_exprs(i, table) for i in e.indices))
-    residual = None if nest.residual is None else replace_exprs(nest.residual, table)
-    output = nest.output
-    if output.pattern in table:
-        output = replace(output, pattern=table[output.pattern])  # type: ignore[arg-type]
-    return replace(nest, body=replace_exprs(nest.body, table), residual=residual, output=output)
 
 
 def run_kernel(step: KernelStep, values: dict[str, Stored], config: Config, budget: int) -> Stored:
     """The result of a kernel step."""
     assert step.nest is not None
     return _RUNNERS[step.nest.output.assembly.value](Job(step, values, config, budget))
-
-
-@dataclass
-class Job:
-    """One run of a kernel step."""
-
-    step: KernelStep
-    values: dict[str, Stored]
-    config: Config
-    budget: int
-
-    def __post_init__(self) -> None:
-        self.ready = prepare(self.step, self.values, self.config)
-        self.nest = self.ready.nest
-        self.out = self.nest.output
-        self.control = Control(max(self.budget, 0))
-        self.extents = self.ready.extents
-
-    @property
-    def outer(self) -> str | None:
-        return self.nest.loops[0] if self.nest.loops else None
-
-    def arrays(self, own: dict[str, Array], ready: Ready | None = None) -> list[Array]:
-        bindings = (ready or self.ready).lowered.bindings
-        return [
-            own[name] if not slot else self.values[slot].physical(name)
-            for slot, name in bindings.arrays
-        ]
-
-    def scalars(self, ready: Ready | None = None) -> list[object]:
-        return (ready or self.ready).scalars
-
-    def buffers(self, parts: int) -> dict[str, GrowBuffer]:
-        """Growable outputs with room for a share of the estimated result. Room is address
-        space: only what is written becomes memory."""
-        kernel = self.ready.lowered.kernel
-        row = sum(b.dtype.itemsize for b in kernel.buffers)
-        room = min(self.step.count * 1.1, self.control.budget / max(row, 1) / 2) / parts
-        capacity = int(room) + 16
-        return {b.name: GrowBuffer(b.dtype, capacity) for b in kernel.buffers}
-
-    def workers(self) -> int:
-        return 1 if self.step.cost < SMALL_COST else self.config.workers
-
-    def ranges(self, workers: int, most: int | None = None, each: int = RANGES_PER_WORKER
-               ) -> list[tuple[int, int]]:
-        """The outer loop cut into ranges of about equal work."""
-        extent = 1 if self.outer is None else self.extents[self.outer]
-        if extent == 0 and not self.nest.serial:
-            return []
-        count = 1
-        if self.step.cost >= SMALL_COST:
-            each = min(max(int(self.step.cost / (2 * SMALL_COST)), 1), each)
-            count = max(each * workers if workers > 1 else 1,
-                        math.ceil(self.step.cost / RANGE_COST))
-        count = min(count, extent, most or 4096)
-        if count <= 1 or self.nest.serial:
-            return [(0, extent)]
-        bounds = self._bounds(extent, count)
-        return [(a, b) for a, b in pairwise(bounds) if a < b]
-
-    def _bounds(self, extent: int, count: int) -> list[int]:
-        """Quantiles of the stored entries of an operand that the outer loop runs over."""
-        share = np.linspace(0.0, 1.0, count + 1)[1:-1]
-        best: Stored | None = None
-        for r in postorder(self.nest.body):
-            if isinstance(r, Read) and r.indices:
-                stored = self.values[r.tensor.data.name]  # type: ignore[attr-defined]
-                fmt = stored.format
-                first = r.indices[fmt.order[0]]
-                if getattr(first, "name", None) == self.outer and not fmt.is_dense and (
-                        best is None or stored.count > best.count):
-                    best = stored
-        if best is not None:
-            inner = _quantiles(best, share)
-            if inner is not None:
-                return [0, *sorted(int(x) for x in inner), extent]
-        return [0, *(int(x) for x in (share * extent)), extent]
-
-    def go(self, tasks: list[Callable[[int], int]], workers: int) -> None:
-        status = run_ranges(tasks, workers, self.control, small=self.step.cost < CALLER_COST)
-        if status == Status.DONE:
-            return
-        if status in (Status.OVER_LIMIT, Status.NO_MEMORY):
-            raise MemoryLimitError(
-                f"the result of step '{self.step.text}' grew past the memory limit of "
-                f"{show_bytes(self.config.memory)}; it was stopped",
-                limit=self.config.memory, step=self.step.text,
-                hint="ask for fewer rows, keep a sparse factor in the product, or raise the limit "
-                "with tr.options(memory=...)")
-        raise EngineError(f"step '{self.step.text}' was cancelled")
-
-
-def _quantiles(stored: Stored, share: Array) -> Array | None:
-    level = stored.format.levels[0]
-    if isinstance(level, (Compressed, Listed)):
-        idx = stored.arrays[f"idx{level.depth}"]
-        if idx.size == 0:
-            return None
-        return idx[np.minimum((share * idx.size).astype(np.int64), idx.size - 1)]
-    if len(stored.format.levels) > 1 and level.full:
-        second = stored.format.levels[1]
-        if isinstance(second, Compressed):
-            pos = stored.arrays[f"pos{second.depth}"]
-            if pos.size == stored.shape[stored.format.order[0]] + 1:
-                wanted = pos[0] + share * (int(pos[-1]) - int(pos[0]))
-                return np.asarray(np.searchsorted(pos, wanted, side="left"))
-    return None
 
 
 # -- dense ------------------------------------------------------------------------------------
@@ -216,11 +45,11 @@ def _run_dense(job: Job) -> Stored:
         start = nest.op.identity(out.dtype)  # type: ignore[assignment]
     else:
         start = out.fill.value
-    workers = job.workers()
+    workers = job.crew()
     private = accumulates and (job.outer is None or job.outer in nest.reduced)
-    if private and workers > 1 and size * workers > 4 * max(job.step.cost, 1e6):
+    if private and size * workers > job.step.cost / 2:
         workers = 1
-    ranges = job.ranges(workers)
+    ranges = job.ranges(workers, piece=workers * PIECE_COST)
     sets = workers if private else 1
     owned: list[dict[str, Array]] = []
     for _ in range(max(min(sets, len(ranges)), 1)):
@@ -232,10 +61,7 @@ def _run_dense(job: Job) -> Stored:
     kernel, scalars = job.ready.kernel, job.scalars()
     calls = [kernel.bind(job.arrays(own), (), scalars) for own in owned]
 
-    def task(lo: int, hi: int) -> Callable[[int], int]:
-        return lambda worker: calls[worker if private else 0](lo, hi, job.control)
-
-    job.go([task(lo, hi) for lo, hi in ranges], workers)
+    job.each(calls, ranges, workers)
     result = owned[0]
     for other in owned[1:]:
         assert nest.op is not None
@@ -272,10 +98,9 @@ def _run_shared(job: Job) -> Stored:
     assert job.out.pattern is not None
     operand = job.values[job.out.pattern.tensor.data.name]  # type: ignore[attr-defined]
     values = np.empty(operand.arrays["val"].size, job.out.dtype)
-    workers = job.workers()
+    workers = job.crew()
     call = job.ready.kernel.bind(job.arrays({"val": values}), (), job.scalars())
-    job.go([lambda w, lo=lo, hi=hi: call(lo, hi, job.control)  # type: ignore[misc]
-            for lo, hi in job.ranges(workers)], workers)
+    job.each([call], job.ranges(workers, piece=workers * PIECE_COST), workers)
     made = Stored(operand.format, job.step.shape, job.step.dtype, job.step.fill.value,
                   operand.arrays | {"val": values})
     return made if job.step.finish is None else to_format(made, job.step.finish)
@@ -313,7 +138,7 @@ def _appended(job: Job, ranges: list[tuple[int, int]], workers: int,
     whole = job.buffers(1)
     if workers == 1:
         call = kernel.bind(job.arrays(own()), list(whole.values()), scalars)
-        job.go([lambda w, lo=lo, hi=hi: call(lo, hi, job.control) for lo, hi in ranges], 1)  # type: ignore[misc]
+        job.each([call], ranges, 1)
         return {name: b.take() for name, b in whole.items()}
     spaces: list[dict[str, Array] | None] = [None] * workers
     collector = Collector(whole, lambda: job.buffers(len(ranges)), job.control, place)
@@ -415,7 +240,7 @@ def _run_bucket(job: Job) -> Stored:
     ranges = job.ranges(1)
     call = counting.kernel.bind(job.arrays({"counts": counts}, counting), (),
                                 job.scalars(counting))
-    job.go([lambda w, lo=lo, hi=hi: call(lo, hi, job.control) for lo, hi in ranges], 1)  # type: ignore[misc]
+    job.each([call], ranges, 1)
     total = int(counts.sum(dtype=np.int64))
     pos = _bounds_of(counts, total)
     own: dict[str, Array] = {
@@ -423,7 +248,7 @@ def _run_bucket(job: Job) -> Stored:
         "val": np.empty(total, job.out.dtype),
     }
     fill = job.ready.kernel.bind(job.arrays(own), (), job.scalars())
-    job.go([lambda w, lo=lo, hi=hi: fill(lo, hi, job.control) for lo, hi in ranges], 1)  # type: ignore[misc]
+    job.each([fill], ranges, 1)
     return _finish(job, {"pos1": pos, "idx1": own["idx1"], "val": own["val"]})
 
 

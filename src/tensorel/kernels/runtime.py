@@ -233,6 +233,11 @@ def _choose_pointers() -> Callable[[Sequence[Array]], list[int]]:
 _pointers = _choose_pointers()
 
 
+def bytes_address(data: bytes) -> int:
+    """Where the bytes lie, for as long as they live."""
+    return ctypes.cast(data, ctypes.c_void_p).value or 0
+
+
 class Call:
     """A kernel with its arguments, to be run on one range after another."""
 
@@ -247,6 +252,17 @@ class Call:
         self._arrays = kernel.array_table.pack(*_pointers(arrays))
         self._buffers = kernel.buffer_table.pack(*[b.address for b in buffers])
         self._scalars = kernel.pack(scalars)
+
+    @property
+    def entry(self) -> int:
+        """The address of the machine code."""
+        return self._keep[0].code.address
+
+    @property
+    def addresses(self) -> tuple[int, int, int]:
+        """Of the tables of arrays, buffers and scalars, for as long as this object lives."""
+        return (bytes_address(self._arrays), bytes_address(self._buffers),
+                bytes_address(self._scalars))
 
     def __call__(self, lo: int, hi: int, control: Control) -> Status:
         """Run on the range [lo, hi) in this thread; other Python threads go on meanwhile."""
@@ -337,11 +353,16 @@ def compile(kernel: Kernel, strict: bool = False, disk: bool = True,
     key = (effort, text, *dtypes)
     found = _compiled.get(key)
     if found is None:
-        made = (effort, text)
-        code = _code.get(made) or _remember(
-            _code, made, compiler.load_object(_object(text, disk, effort)))
+        code = load_text(text, disk, effort)
         found = _remember(_compiled, key, CompiledKernel(kernel, code))
     return found
+
+
+def load_text(text: str, disk: bool, effort: str) -> LoadedObject:
+    """The machine code of a module, whose entry is named ``kernel``."""
+    made = (effort, text)
+    return _code.get(made) or _remember(
+        _code, made, compiler.load_object(_object(text, disk, effort)))
 
 
 def _remember(table: dict[K, V], key: K, value: V) -> V:

@@ -1,0 +1,235 @@
+"""One run of a kernel step: bound operands, the compiled kernel, the outer loop cut into ranges."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import chain, pairwise
+from typing import Any
+
+import numpy as np
+
+from tensorel.config import Config
+from tensorel.errors import EngineError, MemoryLimitError
+from tensorel.ir.nodes import Expr, Read, Source, postorder
+from tensorel.kernels.assemble import Lowered, lower_nest
+from tensorel.kernels.crew import run_calls
+from tensorel.kernels.loops import Status
+from tensorel.kernels.runtime import Call, CompiledKernel, Control, GrowBuffer, compile, run_ranges
+from tensorel.kernels.spec import Nest, Slot
+from tensorel.plan.definitions import replace_exprs
+from tensorel.plan.physical import KernelStep
+from tensorel.records import dataclass
+from tensorel.storage.levels import Compressed, Listed
+from tensorel.storage.limits import show_bytes
+from tensorel.storage.stored import Stored
+
+Array = np.ndarray[Any, np.dtype[Any]]
+SMALL_COST = 1e6  # below this Python's threads do not pay: about a millisecond
+SHARE_COST = 1e5  # what a helper of the crew should have to do: waking it takes half of that
+PIECE_COST = 25e3  # a range of the crew's work: the last one is waited for
+CALLER_COST = 5e7  # below this the caller does its share of the work: Ctrl-C waits for it
+RANGE_COST = 2e7  # a range should not take much longer than this: Ctrl-C waits for one
+RANGES_PER_WORKER = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A nest bound to the formats of its operands, compiled."""
+
+    nest: Nest
+    lowered: Lowered
+    kernel: CompiledKernel
+    extents: dict[str, int]
+    scalars: list[object]
+    leaders: tuple[str, ...]
+
+
+def prepare(step: KernelStep, values: dict[str, Stored], config: Config,
+            counting: bool = False) -> Ready:
+    """The compiled kernel for the operands as they really are stored."""
+    assert step.nest is not None
+    key = (counting, config.strict, *[values[n].kind for n in step.operands])
+    found = step.cache.get(key)
+    if found is None:
+        nest = _bound_nest(step.nest, values)
+        lowered = lower_nest(nest, config.strict, counting)
+        kernel = compile(lowered.kernel, config.strict, config.disk_cache, config.effort)
+        found = step.cache[key] = Ready(nest, lowered, kernel, nest.extent, [
+            v for _, v in lowered.bindings.scalars], _leaders(nest, values))
+    return found  # type: ignore[return-value]
+
+
+def _leaders(nest: Nest, values: dict[str, Stored]) -> tuple[str, ...]:
+    """Sparse operands whose first level is the outer loop."""
+    found: dict[str, None] = {}
+    for r in postorder(nest.body):
+        if isinstance(r, Read) and r.indices:
+            name = r.tensor.data.name  # type: ignore[attr-defined]
+            fmt = values[name].format
+            first = r.indices[fmt.order[0]]
+            if nest.loops and getattr(first, "name", None) == nest.loops[0] and not fmt.is_dense:
+                found[name] = None
+    return tuple(found)
+
+
+def _bound_nest(nest: Nest, values: dict[str, Stored]) -> Nest:
+    table: dict[Expr, Expr] = {}
+    roots = [nest.body, *nest.output.coords, *([] if nest.residual is None else [nest.residual])]
+    sources: dict[Source, Source] = {}
+    for e in postorder(*roots):
+        if isinstance(e, Source):
+            slot = e.data
+            assert isinstance(slot, Slot)
+            fmt, dtypes = values[slot.name].signature
+            actual = Slot(slot.name, fmt, dtypes, slot.whole)  # type: ignore[arg-type]
+            if actual != slot:
+                sources[e] = Source(actual, e.shape, e.dtype, e.fill)
+    if not sources:
+        return nest
+    for e in postorder(*roots):
+        if isinstance(e, Read) and e.tensor in sources:
+            table[e] = Read(sources[e.tensor], tuple(
+                replace_exprs(i, table) for i in e.indices))
+    residual = None if nest.residual is None else replace_exprs(nest.residual, table)
+    output = nest.output
+    if output.pattern in table:
+        output = replace(output, pattern=table[output.pattern])  # type: ignore[arg-type]
+    return replace(nest, body=replace_exprs(nest.body, table), residual=residual, output=output)
+
+
+@dataclass
+class Job:
+    """One run of a kernel step."""
+
+    step: KernelStep
+    values: dict[str, Stored]
+    config: Config
+    budget: int
+
+    def __post_init__(self) -> None:
+        self.ready = prepare(self.step, self.values, self.config)
+        self.nest = self.ready.nest
+        self.out = self.nest.output
+        self.control = Control(max(self.budget, 0))
+        self.extents = self.ready.extents
+
+    @property
+    def outer(self) -> str | None:
+        return self.nest.loops[0] if self.nest.loops else None
+
+    def arrays(self, own: dict[str, Array], ready: Ready | None = None) -> list[Array]:
+        bindings = (ready or self.ready).lowered.bindings
+        return [
+            own[name] if not slot else self.values[slot].physical(name)
+            for slot, name in bindings.arrays
+        ]
+
+    def scalars(self, ready: Ready | None = None) -> list[object]:
+        return (ready or self.ready).scalars
+
+    def buffers(self, parts: int) -> dict[str, GrowBuffer]:
+        """Growable outputs with room for a share of the estimated result. Room is address
+        space: only what is written becomes memory."""
+        kernel = self.ready.lowered.kernel
+        row = sum(b.dtype.itemsize for b in kernel.buffers)
+        room = min(self.step.count * 1.1, self.control.budget / max(row, 1) / 2) / parts
+        capacity = int(room) + 16
+        return {b.name: GrowBuffer(b.dtype, capacity) for b in kernel.buffers}
+
+    def workers(self) -> int:
+        return 1 if self.step.cost < SMALL_COST else self.config.workers
+
+    def crew(self) -> int:
+        """Workers where the work is nothing but calls of the kernel."""
+        cost = self.step.cost
+        if cost < 2 * SHARE_COST:
+            return 1
+        return min(self.config.workers, int(cost / SHARE_COST))
+
+    def ranges(self, workers: int, most: int | None = None, each: int = RANGES_PER_WORKER,
+               piece: float = 2 * SMALL_COST) -> list[tuple[int, int]]:
+        """The outer loop cut into ranges of about equal work, each worth at least ``piece``
+        unless there are fewer than workers."""
+        extent = 1 if self.outer is None else self.extents[self.outer]
+        if extent == 0 and not self.nest.serial:
+            return []
+        cost = self.step.cost
+        count = 1 if cost < RANGE_COST else math.ceil(cost / RANGE_COST)
+        if workers > 1:
+            count = max(count, workers * min(max(int(cost / piece), 1), each))
+        count = min(count, extent, most or 4096)
+        if count <= 1 or self.nest.serial:
+            return [(0, extent)]
+        return self._cut(extent, count)
+
+    def _cut(self, extent: int, count: int) -> list[tuple[int, int]]:
+        """Quantiles of the stored entries of the largest operand that leads the outer loop."""
+        share = np.linspace(0.0, 1.0, count + 1)[1:-1]
+        leaders = [self.values[name] for name in self.ready.leaders]
+        if not leaders:
+            return _pairs([0, *(share * extent).astype(np.int64).tolist(), extent])
+        best = max(leaders, key=lambda s: s.count)
+        key = f"cut {extent} {count}"
+        found = best.facts.get(key)
+        if found is None:
+            inner = _quantiles(best, share)
+            if inner is None:
+                inner = (share * extent).astype(np.int64)
+            found = best.facts[key] = _pairs([0, *np.sort(inner).tolist(), extent])
+        return found  # type: ignore[return-value]
+
+    def go(self, tasks: list[Callable[[int], int]], workers: int) -> None:
+        self._check(run_ranges(tasks, workers, self.control, small=self.step.cost < CALLER_COST))
+
+    def each(self, calls: list[Call], ranges: list[tuple[int, int]], workers: int) -> None:
+        """All ranges, each by the call of its worker (one call: by that)."""
+        status = None
+        if self.step.cost < CALLER_COST:
+            if len(ranges) == 1:
+                status = calls[0](*ranges[0], self.control)
+            elif workers > 1:
+                packed = struct.pack(f"{2 * len(ranges)}q", *chain.from_iterable(ranges))
+                status = run_calls(calls, packed, workers, self.control, self.config.disk_cache)
+        if status is not None:
+            self._check(status)
+        else:
+            workers = 1 if self.step.cost < SMALL_COST else workers
+            by = calls if len(calls) > 1 else calls * workers
+            self.go([lambda w, lo=lo, hi=hi: by[w](lo, hi, self.control)  # type: ignore[misc]
+                     for lo, hi in ranges], workers)
+
+    def _check(self, status: Status) -> None:
+        if status == Status.DONE:
+            return
+        if status in (Status.OVER_LIMIT, Status.NO_MEMORY):
+            raise MemoryLimitError(
+                f"the result of step '{self.step.text}' grew past the memory limit of "
+                f"{show_bytes(self.config.memory)}; it was stopped",
+                limit=self.config.memory, step=self.step.text,
+                hint="ask for fewer rows, keep a sparse factor in the product, or raise the limit "
+                "with tr.options(memory=...)")
+        raise EngineError(f"step '{self.step.text}' was cancelled")
+
+
+def _pairs(bounds: list[int]) -> list[tuple[int, int]]:
+    return [(a, b) for a, b in pairwise(bounds) if a < b]
+
+
+def _quantiles(stored: Stored, share: Array) -> Array | None:
+    level = stored.format.levels[0]
+    if isinstance(level, (Compressed, Listed)):
+        idx = stored.arrays[f"idx{level.depth}"]
+        if idx.size == 0:
+            return None
+        return idx[np.minimum((share * idx.size).astype(np.int64), idx.size - 1)]
+    if len(stored.format.levels) > 1 and level.full:
+        second = stored.format.levels[1]
+        if isinstance(second, Compressed):
+            pos = stored.arrays[f"pos{second.depth}"]
+            if pos.size == stored.shape[stored.format.order[0]] + 1:
+                wanted = pos[0] + share * (int(pos[-1]) - int(pos[0]))
+                return np.asarray(np.searchsorted(pos, wanted, side="left"))
+    return None

@@ -1,0 +1,344 @@
+"""Threads that run ranges of short kernels without Python: no lock, no interpreter, no objects.
+
+A helper waits at its slot: it spins for a moment, then sleeps on a semaphore. The caller puts
+the job in the slots, works too, takes the job back out of the slots of those that have not
+begun, and waits for the others; so it never waits for a thread that the system has not woken.
+Ranges are numbered by one atomic counter. The caller hears no signal until the job is over.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import signal
+import struct
+import threading
+from collections.abc import Sequence
+
+from tensorel.errors import EngineError
+from tensorel.kernels.loops import Status
+from tensorel.kernels.runtime import Call, Control, bytes_address, load_text
+from tensorel.kernels.symbols import address, libc
+
+#: Ticks of the processor's clock (0.3 to 0.5 ns): how long a helper looks for the next job before
+#: it sleeps, and how long the caller looks for the end of the last range.
+HELPER_SPIN = 150_000
+CALLER_SPIN = 60_000
+MOST_HELPERS = 255
+_SLOT = 256  # bytes of a slot, and of the job before the first
+_CALLS = ("sem_init", "sem_wait", "sem_post", "pthread_create", "pthread_detach", "calloc")
+_JOB = struct.Struct("9q")  # words 1 to 9
+_HAS_CLOCK = platform.machine() in ("x86_64", "AMD64")
+
+# Words of a job: 0 kind (1), 1 function, 2 ranges, 3 their number, 4 control block, 5 arguments,
+# 6 words from the arguments of one worker to the next, 7 helpers; 8 next range, 9 status;
+# 16 helpers inside, with BLOCKED added once the caller sleeps; 24 semaphore of the caller.
+# Words of a slot: 0 kind (0), 1 job or 0, 2 whether asleep, 3 number of the worker, 8 semaphore.
+_TEXT = """
+declare i32 @sem_wait(ptr)
+declare i32 @sem_post(ptr)
+{declarations}
+
+define internal void @work(ptr %job, i64 %worker) noinline {{
+  %p1 = getelementptr i64, ptr %job, i64 1
+  %function = load ptr, ptr %p1
+  %p2 = getelementptr i64, ptr %job, i64 2
+  %ranges = load ptr, ptr %p2
+  %p3 = getelementptr i64, ptr %job, i64 3
+  %count = load i64, ptr %p3
+  %p4 = getelementptr i64, ptr %job, i64 4
+  %watch = load ptr, ptr %p4
+  %p5 = getelementptr i64, ptr %job, i64 5
+  %arguments = load ptr, ptr %p5
+  %p6 = getelementptr i64, ptr %job, i64 6
+  %stride = load i64, ptr %p6
+  %next = getelementptr i64, ptr %job, i64 8
+  %status = getelementptr i64, ptr %job, i64 9
+  %skipped = mul i64 %stride, %worker
+  %own = getelementptr i64, ptr %arguments, i64 %skipped
+  %arrays = load ptr, ptr %own
+  %own1 = getelementptr i64, ptr %own, i64 1
+  %buffers = load ptr, ptr %own1
+  %own2 = getelementptr i64, ptr %own, i64 2
+  %scalars = load ptr, ptr %own2
+  br label %take
+take:
+  %k = atomicrmw add ptr %next, i64 1 acq_rel
+  %left = icmp slt i64 %k, %count
+  br i1 %left, label %look, label %out
+look:
+  %failed = load atomic i64, ptr %status acquire, align 8
+  %fine = icmp eq i64 %failed, 0
+  br i1 %fine, label %go, label %out
+go:
+  %twice = shl i64 %k, 1
+  %range = getelementptr i64, ptr %ranges, i64 %twice
+  %lo = load i64, ptr %range
+  %end = getelementptr i64, ptr %range, i64 1
+  %hi = load i64, ptr %end
+  %code = call i32 %function(ptr %arrays, ptr %buffers, ptr %scalars, i64 %lo, i64 %hi, ptr %watch)
+  %done = icmp eq i32 %code, 0
+  br i1 %done, label %take, label %fail
+fail:
+  %wide = zext i32 %code to i64
+  %first = cmpxchg ptr %status, i64 0, i64 %wide seq_cst seq_cst
+  store atomic i64 1, ptr %watch seq_cst, align 8
+  br label %out
+out:
+  ret void
+}}
+
+define internal void @serve(ptr %slot) noinline {{
+  %job = getelementptr i64, ptr %slot, i64 1
+  %asleep = getelementptr i64, ptr %slot, i64 2
+  %p3 = getelementptr i64, ptr %slot, i64 3
+  %worker = load i64, ptr %p3
+  %semaphore = getelementptr i64, ptr %slot, i64 8
+  br label %begin
+begin:
+  %since = {clock}
+  br label %spin
+spin:
+  %seen = load atomic i64, ptr %job acquire, align 8
+  %some = icmp ne i64 %seen, 0
+  br i1 %some, label %take, label %idle
+idle:
+  {pause}
+  %now = {clock}
+  %spent = sub i64 %now, %since
+  %enough = icmp sge i64 %spent, {helper_spin}
+  br i1 %enough, label %doze, label %spin
+doze:
+  store atomic i64 1, ptr %asleep seq_cst, align 8
+  %again = load atomic i64, ptr %job seq_cst, align 8
+  %late = icmp ne i64 %again, 0
+  br i1 %late, label %rise, label %sleep
+rise:
+  %awake = cmpxchg ptr %asleep, i64 1, i64 0 seq_cst seq_cst
+  %alone = extractvalue {{ i64, i1 }} %awake, 1
+  br i1 %alone, label %take, label %sleep
+sleep:
+  %interrupted = call i32 @sem_wait(ptr %semaphore)
+  %woken = icmp eq i32 %interrupted, 0
+  br i1 %woken, label %begin, label %sleep
+take:
+  %mine = atomicrmw xchg ptr %job, i64 0 seq_cst
+  %there = icmp ne i64 %mine, 0
+  br i1 %there, label %help, label %begin
+help:
+  %it = inttoptr i64 %mine to ptr
+  call void @work(ptr %it, i64 %worker)
+  %inside = getelementptr i64, ptr %it, i64 16
+  %before = atomicrmw sub ptr %inside, i64 1 seq_cst
+  %waited = icmp eq i64 %before, 4294967297
+  br i1 %waited, label %wake, label %begin
+wake:
+  %caller = getelementptr i64, ptr %it, i64 24
+  %woke = call i32 @sem_post(ptr %caller)
+  br label %begin
+}}
+
+define internal void @run(ptr %job) noinline {{
+  %number = ptrtoint ptr %job to i64
+  %p7 = getelementptr i64, ptr %job, i64 7
+  %helpers = load i64, ptr %p7
+  %inside = getelementptr i64, ptr %job, i64 16
+  %caller = getelementptr i64, ptr %job, i64 24
+  br label %post
+post:
+  %k = phi i64 [ 0, %0 ], [ %k1, %posted ]
+  %k1 = add i64 %k, 1
+  %more = icmp slt i64 %k, %helpers
+  br i1 %more, label %send, label %share
+send:
+  %at = mul i64 %k1, {slot}
+  %slot = getelementptr i8, ptr %job, i64 %at
+  %its = getelementptr i64, ptr %slot, i64 1
+  %none = atomicrmw xchg ptr %its, i64 %number seq_cst
+  %asleep = getelementptr i64, ptr %slot, i64 2
+  %state = cmpxchg ptr %asleep, i64 1, i64 0 seq_cst seq_cst
+  %slept = extractvalue {{ i64, i1 }} %state, 1
+  br i1 %slept, label %wake, label %posted
+wake:
+  %semaphore = getelementptr i64, ptr %slot, i64 8
+  %woke = call i32 @sem_post(ptr %semaphore)
+  br label %posted
+posted:
+  br label %post
+share:
+  call void @work(ptr %job, i64 0)
+  br label %recall
+recall:
+  %r = phi i64 [ 0, %share ], [ %r1, %recalled ]
+  %r1 = add i64 %r, 1
+  %yet = icmp slt i64 %r, %helpers
+  br i1 %yet, label %fetch, label %begin
+fetch:
+  %rat = mul i64 %r1, {slot}
+  %rslot = getelementptr i8, ptr %job, i64 %rat
+  %rits = getelementptr i64, ptr %rslot, i64 1
+  %back = cmpxchg ptr %rits, i64 %number, i64 0 seq_cst seq_cst
+  %mine = extractvalue {{ i64, i1 }} %back, 1
+  %one = zext i1 %mine to i64
+  %fewer = atomicrmw sub ptr %inside, i64 %one seq_cst
+  br label %recalled
+recalled:
+  br label %recall
+begin:
+  %since = {clock}
+  br label %spin
+spin:
+  %busy = load atomic i64, ptr %inside acquire, align 8
+  %over = icmp eq i64 %busy, 0
+  br i1 %over, label %out, label %idle
+idle:
+  {pause}
+  %now = {clock}
+  %spent = sub i64 %now, %since
+  %enough = icmp sge i64 %spent, {caller_spin}
+  br i1 %enough, label %block, label %spin
+block:
+  %left = atomicrmw add ptr %inside, i64 4294967296 seq_cst
+  %gone = icmp eq i64 %left, 0
+  br i1 %gone, label %out, label %sleep
+sleep:
+  %interrupted = call i32 @sem_wait(ptr %caller)
+  %woken = icmp eq i32 %interrupted, 0
+  br i1 %woken, label %out, label %sleep
+out:
+  ret void
+}}
+
+define ptr @kernel(ptr %it) {{
+  %kind = load i64, ptr %it
+  %is_job = icmp eq i64 %kind, 1
+  br i1 %is_job, label %job, label %slot
+job:
+  call void @run(ptr %it)
+  ret ptr null
+slot:
+  call void @serve(ptr %it)
+  ret ptr null
+}}
+"""
+
+
+def _text() -> str:
+    """The code of helpers and callers. Where no clock is read in a few cycles nobody spins."""
+    declarations = "declare i64 @llvm.readcyclecounter()\ndeclare void @llvm.x86.sse2.pause()"
+    return _TEXT.format(
+        declarations=declarations if _HAS_CLOCK else "", slot=_SLOT,
+        clock="call i64 @llvm.readcyclecounter()" if _HAS_CLOCK else "add i64 0, 0",
+        pause="call void @llvm.x86.sse2.pause()" if _HAS_CLOCK else "",
+        helper_spin=HELPER_SPIN if _HAS_CLOCK else 0,
+        caller_spin=CALLER_SPIN if _HAS_CLOCK else 0)
+
+
+class Crew:
+    """Helpers, made when first needed. Their memory and their code are never given back: they
+    may look at them until the process ends."""
+
+    def __init__(self, disk: bool) -> None:
+        for name in _CALLS:
+            address(name)
+        self.code = load_text(_text(), disk, "quick")
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.code))
+        self.enter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.code.address)
+        calloc = libc().calloc
+        calloc.restype, calloc.argtypes = ctypes.c_void_p, (ctypes.c_size_t, ctypes.c_size_t)
+        raw = calloc(MOST_HELPERS + 2, _SLOT)
+        if not raw:
+            raise EngineError("no memory for threads")
+        self.job = -(-raw // _SLOT) * _SLOT
+        self.words = (ctypes.c_longlong * 32).from_address(self.job)
+        self.words[0] = 1
+        self.helpers = 0
+        self.full = False
+        self.busy = threading.Lock()
+        self._semaphore(self.job + 24 * 8)
+
+    def _semaphore(self, at: int) -> None:
+        if libc().sem_init(ctypes.c_void_p(at), 0, 0):
+            raise EngineError("the system has no semaphores")
+
+    def grow(self, helpers: int) -> int:
+        """At most that many helpers; fewer if the system refuses threads."""
+        helpers = min(helpers, MOST_HELPERS)
+        if self.helpers < helpers and not self.full:
+            masked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            try:
+                while self.helpers < helpers and not self.full:
+                    self.full = not self._hire(self.helpers + 1)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+        return min(helpers, self.helpers)
+
+    def _hire(self, number: int) -> bool:
+        """A thread for the worker of that number; signals are for others to hear."""
+        slot = self.job + number * _SLOT
+        (ctypes.c_longlong * 4).from_address(slot)[3] = number
+        self._semaphore(slot + 8 * 8)
+        self.helpers = number
+        thread = ctypes.c_void_p()
+        start = ctypes.c_void_p(self.code.address)
+        if libc().pthread_create(ctypes.byref(thread), None, start, ctypes.c_void_p(slot)):
+            self.helpers = number - 1
+            return False
+        libc().pthread_detach(thread)
+        return True
+
+    def run(self, calls: Sequence[Call], ranges: bytes, helpers: int,
+            control: Control) -> Status:
+        """All ranges, each by the call of its worker (one call: by that). ``busy`` is held."""
+        arguments = struct.pack(f"{3 * len(calls)}q", *[a for c in calls for a in c.addresses])
+        ctypes.memmove(self.job + 8, _JOB.pack(
+            calls[0].entry, bytes_address(ranges), len(ranges) // 16, control.address,
+            bytes_address(arguments), 3 if len(calls) > 1 else 0, helpers, 0, 0), _JOB.size)
+        self.words[16] = helpers
+        self.enter(self.job)
+        return Status(self.words[9])
+
+
+_crew: Crew | None = None
+_refused = False
+_making = threading.Lock()
+
+
+def _reset() -> None:
+    """A forked child has none of the threads."""
+    global _crew, _making
+    _crew, _making = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_reset)
+
+
+def _the_crew(disk: bool) -> Crew | None:
+    global _crew, _refused
+    if _crew is None and not _refused:
+        with _making:
+            try:
+                _crew = _crew or Crew(disk)
+            except (EngineError, AttributeError, OSError):
+                _refused = True
+    return _crew
+
+
+def run_calls(calls: Sequence[Call], ranges: bytes, workers: int,
+              control: Control, disk: bool = True) -> Status | None:
+    """Run a kernel on all ranges (pairs of int64), at most ``workers`` at a time, and give the
+    first status that is not DONE; None if there is no crew for it now.
+
+    With several calls, worker k uses call k: there are as many as workers. After a failure no
+    further range is begun and ``control`` is cancelled.
+    """
+    crew = _the_crew(disk)
+    wanted = min(workers, len(ranges) // 16) - 1
+    if crew is None or wanted < 1 or not crew.busy.acquire(blocking=False):
+        return None
+    try:
+        helpers = crew.grow(wanted)
+        return crew.run(calls, ranges, helpers, control) if helpers else None
+    finally:
+        crew.busy.release()

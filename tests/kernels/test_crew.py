@@ -1,0 +1,227 @@
+"""Helpers without Python: ranges, failures, concurrent callers, forks, the end of the process."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from samples import F8, I4, endless, keep_positive, row_dots, total
+
+import tensorel as tr
+from tensorel.engines import kernel_job
+from tensorel.kernels import crew
+from tensorel.kernels.loops import Status
+from tensorel.kernels.runtime import Control, GrowBuffer, compile
+
+pytestmark = pytest.mark.skipif(crew._the_crew(True) is None, reason="no semaphores, no crew")
+
+
+def packed(size: int, count: int) -> bytes:
+    bounds = [size * k // count for k in range(count + 1)]
+    return struct.pack(f"{2 * count}q", *[x for k in range(count) for x in bounds[k : k + 2]])
+
+
+@pytest.mark.parametrize("workers", [2, 3, 7])
+def test_every_range_runs_once(workers: int) -> None:
+    rng = np.random.default_rng(workers)
+    for rows in (2, 5, 100, 3000):
+        x, w, y = rng.random((rows, 7)), rng.random((rows, 7)), np.zeros(rows)
+        call = compile(row_dots()).bind([x.ravel(), w.ravel(), y], (), [7])
+        for count in (2, 3, min(rows, 64)):
+            y[:] = -1
+            status = crew.run_calls([call], packed(rows, count), workers, Control())
+            assert status is Status.DONE
+            np.testing.assert_allclose(y, (x * w).sum(1))
+
+
+def test_each_worker_has_its_own_arguments() -> None:
+    x, outs = np.ones(1000), [np.full(1, np.nan) for _ in range(3)]
+    calls = [compile(total()).bind([x, out]) for out in outs]
+    for _ in range(200):
+        for out in outs:
+            out[0] = np.nan
+        assert crew.run_calls(calls, packed(1000, 10), 3, Control()) is Status.DONE
+        assert all(np.isnan(out[0]) or out[0] == 100 for out in outs)
+        assert not all(np.isnan(out[0]) for out in outs)
+
+
+def test_no_helpers_for_one_range_or_one_worker() -> None:
+    call = compile(total()).bind([np.ones(10), np.zeros(1)])
+    assert crew.run_calls([call], packed(10, 1), 4, Control()) is None
+    assert crew.run_calls([call], packed(10, 5), 1, Control()) is None
+
+
+def test_first_failure_stops_the_rest() -> None:
+    x = np.ones(200_000)
+    ends = np.full(len(x), -1)
+    kernel, control = compile(keep_positive()), Control(budget=1000)
+    kept = [[GrowBuffer(I4), GrowBuffer(F8)] for _ in range(2)]
+    calls = [kernel.bind([x, ends], buffers) for buffers in kept]
+    assert crew.run_calls(calls, packed(len(x), 400), 2, control) is Status.OVER_LIMIT
+    assert control.cancelled and (ends >= 0).sum() < 2000
+    y = np.zeros(50)
+    again = compile(row_dots()).bind([np.ones(100), np.ones(100), y], (), [2])
+    assert crew.run_calls([again], packed(50, 9), 2, Control()) is Status.DONE
+    assert (y == 2).all()
+
+
+def test_another_thread_can_cancel() -> None:
+    control = Control()
+    call = compile(endless()).bind([np.zeros(1, "i8")])
+    threading.Timer(0.05, control.cancel).start()
+    assert crew.run_calls([call], packed(4, 4), 2, control) is Status.CANCELLED
+
+
+def test_sleeping_helpers_wake() -> None:
+    y = np.zeros(64)
+    call = compile(row_dots()).bind([np.ones(128), np.ones(128), y], (), [2])
+    for k in range(30):
+        time.sleep(0.001 * (k % 3))
+        y[:] = 0
+        assert crew.run_calls([call], packed(64, 16), 4, Control()) is Status.DONE
+        assert (y == 2).all()
+
+
+def test_callers_at_once() -> None:
+    """One of them has the crew, the others are told to do without."""
+    seen: list[Status | None] = []
+
+    def user(seed: int) -> None:
+        x, y = np.full(4000, float(seed)), np.zeros(400)
+        call = compile(row_dots()).bind([x, np.ones(4000), y], (), [10])
+        for _ in range(300):
+            y[:] = 0
+            status = crew.run_calls([call], packed(400, 20), 3, Control())
+            assert status is None or (y == 10 * seed).all()
+            seen.append(status)
+
+    threads = [threading.Thread(target=user, args=(k,)) for k in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert len(seen) == 900 and set(seen) <= {None, Status.DONE} and Status.DONE in seen
+
+
+def test_helpers_hear_no_signals() -> None:
+    if not Path("/proc/self/task").exists():
+        pytest.skip("needs /proc")
+    code = """
+        import os, struct
+        import numpy as np
+        before = set(os.listdir("/proc/self/task"))
+        from samples import total
+        from tensorel.kernels import crew
+        from tensorel.kernels.runtime import Control, compile
+        call = compile(total(), disk=False).bind([np.ones(4), np.zeros(1)])
+        assert crew.run_calls([call], struct.pack("4q", 0, 2, 2, 4), 2, Control()) == 0
+        new, = set(os.listdir("/proc/self/task")) - before
+        with open(f"/proc/self/task/{new}/status") as file:
+            mask, = [int(x.split()[1], 16) for x in file if x.startswith("SigBlk")]
+        print("fine" if mask >> 1 & 1 and mask >> 14 & 1 else hex(mask))
+    """
+    assert script(code) == "fine"
+
+
+def script(code: str) -> str:
+    here = str(Path(__file__).parent)
+    text = f"import sys\nsys.path.insert(0, {here!r})\n" + textwrap.dedent(code)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True,
+                          timeout=60, check=False)
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    return done.stdout.strip()
+
+
+WORK = """
+import os, struct, warnings
+import numpy as np
+from samples import row_dots
+from tensorel.kernels import crew
+from tensorel.kernels.runtime import Control, compile
+def work():
+    y = np.zeros(60)
+    call = compile(row_dots()).bind([np.ones(120), np.ones(120), y], (), [2])
+    pairs = struct.pack("12q", *[x for k in range(6) for x in (10 * k, 10 * k + 10)])
+    return crew.run_calls([call], pairs, 3, Control()) == 0 and bool((y == 2).all())
+assert work()
+"""
+
+
+def test_fork() -> None:
+    assert script(WORK + """
+warnings.simplefilter("ignore")
+for _ in range(3):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if work() and crew._crew.helpers == 2 else 1)
+    assert work() and os.waitpid(child, 0)[1] == 0
+with crew._crew.busy:
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if work() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+print("fine")
+""") == "fine"
+
+
+def test_process_ends_while_helpers_look_for_work() -> None:
+    for _ in range(4):
+        assert script(WORK + "work()\nprint('fine')") == "fine"
+
+
+def test_no_crew_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system without semaphores or threads."""
+    monkeypatch.setattr(crew, "_crew", None)
+    monkeypatch.setattr(crew, "_refused", False)
+    monkeypatch.setattr(crew, "_CALLS", ("sem_init_of_nowhere",))
+    call = compile(total()).bind([np.ones(10), np.zeros(1)])
+    assert crew.run_calls([call], packed(10, 5), 2, Control()) is None and crew._refused
+    assert tr.asarray(np.ones(10)).sum().compute().item() == 10
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if every step were worth all threads."""
+    monkeypatch.setattr(kernel_job, "SHARE_COST", 1.0)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("fmt", ["csr", "csc", "coo", "dense"])
+def test_steps_on_the_crew(eager: None, threads: int, fmt: str) -> None:
+    rng = np.random.default_rng(threads)
+    for rows, columns in ((1, 40), (30, 1), (50, 70), (400, 300)):
+        dense = rng.integers(0, 5, (rows, columns)) * (rng.random((rows, columns)) < 0.2)
+        dense = dense.astype(float)
+        x = rng.integers(0, 9, columns).astype(float)
+        a = tr.asarray(dense).to_format(fmt)
+        with tr.options(threads=threads):
+            assert np.array_equal((a @ x).compute().to_numpy(), dense @ x)
+            assert np.array_equal(a.sum(axis=0).compute().to_numpy(), dense.sum(0))
+            assert np.array_equal(a.max(axis=1).compute().to_numpy(), dense.max(1))
+            assert np.array_equal((a * 2 * x).compute().to_numpy(), dense * 2 * x)
+            assert a.sum().compute().item() == dense.sum()
+
+
+def test_steps_on_the_crew_from_many_threads(eager: None) -> None:
+    dense = np.arange(6000.0).reshape(100, 60) % 7
+    a, x, wrong = tr.asarray(dense).to_format("csr"), np.arange(60.0), list[int]()
+
+    def user(threads: int) -> None:
+        for _ in range(40):
+            with tr.options(threads=threads):
+                if not np.array_equal((a @ x).compute().to_numpy(), dense @ x):
+                    wrong.append(threads)
+
+    threads = [threading.Thread(target=user, args=(k,)) for k in (1, 2, 3, 4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert not wrong
