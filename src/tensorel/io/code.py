@@ -11,8 +11,9 @@ blocks build loops and branches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import numpy as np
 
@@ -21,8 +22,15 @@ from tensorel.ir.build import convert
 from tensorel.ir.nodes import INT64, Call, DType, Expr, Local, Read, Source, const
 from tensorel.kernels import loops
 from tensorel.kernels.loops import Assign, If, Stmt, Store, While
+from tensorel.kernels.runtime import CompiledKernel, compile
 
 UINT8, UINT64 = np.dtype("uint8"), np.dtype("uint64")
+
+
+@cache
+def compiled(make: Callable[..., loops.Kernel], *of: Hashable) -> CompiledKernel:
+    """The kernel that ``make`` builds, compiled once: the text of a parser takes milliseconds."""
+    return compile(make(*of))
 
 
 class X:

@@ -17,10 +17,11 @@ import numpy as np
 
 from tensorel import config
 from tensorel.io import ordering_kernels as native
+from tensorel.io.code import compiled
 from tensorel.ir.nodes import DType
 from tensorel.kernels.loops import Status
 from tensorel.kernels.pool import run_ranges
-from tensorel.kernels.runtime import Array, Control, compile
+from tensorel.kernels.runtime import Array, Control
 from tensorel.records import dataclass
 from tensorel.storage.coo import IndexArray, ValueArray
 from tensorel.storage.sorting import Lines, Permutation
@@ -116,13 +117,13 @@ class _Job:
         spans = list(pairwise(self.count * k // workers for k in range(workers + 1)))
         counts = np.zeros((workers, groups), np.int64)
         low, entry = self.layout.low, self.layout.entry
-        count = compile(native.count_kernel(self.widths))
+        count = compiled(native.count_kernel, self.widths)
         self.each(lambda w: count.run(
             [*self.coords, counts[w]], (), (*bits, low), *spans[w], self.control), workers)
         ends = np.cumsum(counts.sum(axis=0))
         # Worker w puts its entries of a group behind those of the workers before it.
         following = np.cumsum(counts, axis=0) - counts + (ends - counts.sum(axis=0))
-        scatter = compile(native.scatter_kernel(self.widths))
+        scatter = compiled(native.scatter_kernel, self.widths)
         scalars = (*bits, entry, low, (1 << low) - 1)
         self.each(lambda w: scatter.run(
             [*self.coords, self.words, following[w]], (), scalars, *spans[w], self.control),
@@ -160,7 +161,7 @@ class _Emission:
             self.pos = np.empty(lines + 1, wide)
         pos_width: DType | None = None if self.pos is None else self.pos.dtype
         widths = tuple(a.dtype for a in self.axes)
-        self.kernel = compile(native.emit_kernel(widths, pos_width, self.kind))
+        self.kernel = compiled(native.emit_kernel, widths, pos_width, self.kind)
 
     def run(self) -> None:
         self.job.each(self._group, len(self.job.bounds) - 1)
@@ -269,7 +270,7 @@ class NativeSorter:
 
     def bounds(self, major: IndexArray, lines: int, width: DType) -> IndexArray:
         pos: IndexArray = np.empty(lines + 1, width)
-        kernel = compile(native.bounds_kernel(major.dtype, pos.dtype))
+        kernel = compiled(native.bounds_kernel, major.dtype, pos.dtype)
         control = Control(config.current().memory)
         status = kernel.run([major, pos], (), (lines,), 0, int(major.size), control)
         if status is not Status.DONE:

@@ -22,12 +22,13 @@ import numpy.typing as npt
 from tensorel import config
 from tensorel.errors import StorageError
 from tensorel.io import mtx_native as native
+from tensorel.io.code import compiled
 from tensorel.io.decimals import powers_of_five
 from tensorel.io.npy import check_memory
 from tensorel.io.workers import in_order
 from tensorel.ir.nodes import INT64
 from tensorel.kernels.loops import Status
-from tensorel.kernels.runtime import CompiledKernel, Control, compile
+from tensorel.kernels.runtime import CompiledKernel, Control
 
 Progress = Callable[[int, int], None]
 Bytes = npt.NDArray[np.uint8]
@@ -139,7 +140,7 @@ class _Reader:
         expected: int | None, progress: Progress | None,
     ) -> None:
         self.text, self.line, self.progress, self.expected = text, line, progress, expected
-        self.kernel: CompiledKernel = compile(native.reader(line))
+        self.kernel: CompiledKernel = compiled(native.reader, line)
         self.control = Control(config.current().memory)
         self.scalars = (*extents, comment[0])
         self.powers = powers_of_five()

@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorel import config
+from tensorel.io.code import compiled
 from tensorel.io.line_writer import COORDINATE, NUMBER, tables, writer
 from tensorel.io.mtx_native import Line
 from tensorel.io.npy import AnyArray
 from tensorel.io.workers import in_order
 from tensorel.ir.nodes import DType
 from tensorel.kernels.loops import Status
-from tensorel.kernels.runtime import Control, compile
+from tensorel.kernels.runtime import Control
 from tensorel.storage.coo import IndexArray
 
 _CHUNK = 1 << 15
@@ -43,7 +44,7 @@ class _Chunks:
         self.values, self.coords, self.kind = values, coords, _kind(values.dtype)
         width = np.dtype(np.result_type(*coords)) if coords else np.dtype(np.int32)
         self.line = Line(len(coords), width, self.kind)
-        self.kernel = compile(writer(self.line))
+        self.kernel = compiled(writer, self.line)
         self.control = Control(config.current().memory)
 
     def text(self, start: int) -> memoryview:

@@ -235,7 +235,7 @@ _pointers = _choose_pointers()
 
 def bytes_address(data: bytes) -> int:
     """Where the bytes lie, for as long as they live."""
-    return ctypes.cast(data, ctypes.c_void_p).value or 0
+    return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
 
 
 class Call:
