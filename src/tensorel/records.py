@@ -13,10 +13,31 @@ from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError, field
 from itertools import count
 from operator import attrgetter
-from typing import Any, TypeVar, dataclass_transform, overload
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform, overload
 
 C = TypeVar("C", bound=type)
 _set = object.__setattr__
+
+if TYPE_CHECKING:
+    from functools import cached_property
+else:
+
+    class cached_property:
+        """As that of ``functools``, without the lock that it has before Python 3.12: a fork while
+        another thread held it would leave the child waiting for ever."""
+
+        def __init__(self, compute: Callable[[Any], Any]) -> None:
+            self.compute = compute
+            self.__doc__ = compute.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self.name = name
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            found = instance.__dict__[self.name] = self.compute(instance)
+            return found
 
 
 @overload
@@ -159,4 +180,4 @@ def _restore(self: Any, state: list[object]) -> None:
         _set(self, f.name, value)
 
 
-__all__ = ["dataclass", "field"]
+__all__ = ["cached_property", "dataclass", "field"]

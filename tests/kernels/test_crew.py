@@ -20,7 +20,7 @@ from tensorel.kernels import crew
 from tensorel.kernels.loops import Status
 from tensorel.kernels.runtime import Control, GrowBuffer, compile
 
-pytestmark = pytest.mark.skipif(crew._the_crew(True) is None, reason="no semaphores, no crew")
+pytestmark = pytest.mark.skipif(crew._the_crew(True, True) is None, reason="no semaphores, no crew")
 
 
 def packed(size: int, count: int) -> bytes:
@@ -184,6 +184,14 @@ def test_no_crew_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     call = compile(total()).bind([np.ones(10), np.zeros(1)])
     assert crew.run_calls([call], packed(10, 5), 2, Control()) is None and crew._refused
     assert tr.asarray(np.ones(10)).sum().compute().item() == 10
+
+
+def test_a_crew_is_made_for_those_who_ask_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crew, "_crew", None)
+    monkeypatch.setattr(crew, "_asked", 0)
+    call = compile(total()).bind([np.ones(10), np.zeros(1)])
+    found = [crew.run_calls([call], packed(10, 5), 2, Control(), eager=False) for _ in range(6)]
+    assert found == [None] * (crew.ASKED - 1) + [Status.DONE] * (7 - crew.ASKED)
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from tensorel.storage.stored import Stored
 Array = np.ndarray[Any, np.dtype[Any]]
 SMALL_COST = 1e6  # below this Python's threads do not pay: about a millisecond
 SHARE_COST = 1e5  # what a helper of the crew should have to do: waking it takes half of that
+CREW_COST = 1e7  # a process gets its crew at the first step of this cost
 PIECE_COST = 25e3  # a range of the crew's work: the last one is waited for
 CALLER_COST = 5e7  # below this the caller does its share of the work: Ctrl-C waits for it
 RANGE_COST = 2e7  # a range should not take much longer than this: Ctrl-C waits for one
@@ -192,7 +193,8 @@ class Job:
                 status = calls[0](*ranges[0], self.control)
             elif workers > 1:
                 packed = struct.pack(f"{2 * len(ranges)}q", *chain.from_iterable(ranges))
-                status = run_calls(calls, packed, workers, self.control, self.config.disk_cache)
+                status = run_calls(calls, packed, workers, self.control, self.config.disk_cache,
+                                   self.step.cost >= CREW_COST)
         if status is not None:
             self._check(status)
         else:

@@ -26,6 +26,7 @@ from tensorel.kernels.symbols import address, libc
 HELPER_SPIN = 150_000
 CALLER_SPIN = 60_000
 MOST_HELPERS = 255
+ASKED = 4  # short jobs after which a crew is made: its code takes milliseconds to compile
 _SLOT = 256  # bytes of a slot, and of the job before the first
 _CALLS = ("sem_init", "sem_wait", "sem_post", "pthread_create", "pthread_detach", "calloc")
 _JOB = struct.Struct("9q")  # words 1 to 9
@@ -302,6 +303,7 @@ class Crew:
 
 _crew: Crew | None = None
 _refused = False
+_asked = 0
 _making = threading.Lock()
 
 
@@ -314,26 +316,29 @@ def _reset() -> None:
 os.register_at_fork(after_in_child=_reset)
 
 
-def _the_crew(disk: bool) -> Crew | None:
-    global _crew, _refused
+def _the_crew(disk: bool, eager: bool) -> Crew | None:
+    global _crew, _refused, _asked
     if _crew is None and not _refused:
         with _making:
-            try:
-                _crew = _crew or Crew(disk)
-            except (EngineError, AttributeError, OSError):
-                _refused = True
+            _asked += 1
+            if _crew is None and (eager or _asked >= ASKED):
+                try:
+                    _crew = Crew(disk)
+                except (EngineError, AttributeError, OSError):
+                    _refused = True
     return _crew
 
 
-def run_calls(calls: Sequence[Call], ranges: bytes, workers: int,
-              control: Control, disk: bool = True) -> Status | None:
+def run_calls(calls: Sequence[Call], ranges: bytes, workers: int, control: Control,
+              disk: bool = True, eager: bool = True) -> Status | None:
     """Run a kernel on all ranges (pairs of int64), at most ``workers`` at a time, and give the
-    first status that is not DONE; None if there is no crew for it now.
+    first status that is not DONE; None if there is no crew for it now. Unless ``eager`` a process
+    that has no crew yet gets one when it has asked a few times.
 
     With several calls, worker k uses call k: there are as many as workers. After a failure no
     further range is begun and ``control`` is cancelled.
     """
-    crew = _the_crew(disk)
+    crew = _the_crew(disk, eager)
     wanted = min(workers, len(ranges) // 16) - 1
     if crew is None or wanted < 1 or not crew.busy.acquire(blocking=False):
         return None

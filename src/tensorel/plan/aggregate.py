@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tensorel.algebra import ops
@@ -14,6 +13,7 @@ from tensorel.kernels.lower import absent
 from tensorel.kernels.support import Analysis, Formula, repeat_constant
 from tensorel.plan.estimate import filled, formula_density
 from tensorel.plan.loops import Simulation, operand
+from tensorel.records import cached_property
 from tensorel.stats.pointset import Relation, everything
 from tensorel.stats.reading import of_read
 from tensorel.stats.reduction import project

@@ -9,14 +9,13 @@ found by following the segment bounds down; nothing is sorted or expanded.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorel.algebra.ops import BOOL
-from tensorel.records import dataclass
+from tensorel.records import cached_property, dataclass
 from tensorel.storage.levels import Compressed, Dense, Level, Listed
 from tensorel.storage.stack import Stack
 from tensorel.storage.stored import Stored

@@ -8,13 +8,12 @@ counts are upper bounds; with ``exact`` they are equalities.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from math import prod, sqrt
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorel.records import dataclass
+from tensorel.records import cached_property, dataclass
 from tensorel.stats.grids import Grid, widths
 from tensorel.stats.vectors import Vector
 

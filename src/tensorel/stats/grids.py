@@ -6,10 +6,10 @@ alone, never bounds.
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 import numpy.typing as npt
+
+from tensorel.records import cached_property
 
 FloatArray = npt.NDArray[np.float64]
 Pair = tuple[str, str]

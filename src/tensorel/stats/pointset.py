@@ -12,9 +12,9 @@ Bands (j - i within a range) become degree constraints, also through joins.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from math import inf, prod
 
+from tensorel.records import cached_property
 from tensorel.stats.bounds import (
     NONE,
     Chains,
