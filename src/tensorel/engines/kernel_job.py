@@ -168,17 +168,16 @@ class Job:
 
     def _cut(self, extent: int, count: int) -> list[tuple[int, int]]:
         """Quantiles of the stored entries of the largest operand that leads the outer loop."""
-        share = np.linspace(0.0, 1.0, count + 1)[1:-1]
         leaders = [self.values[name] for name in self.ready.leaders]
         if not leaders:
-            return _pairs([0, *(share * extent).astype(np.int64).tolist(), extent])
-        best = max(leaders, key=lambda s: s.count)
+            return _pairs([extent * k // count for k in range(count + 1)])
+        best = max(leaders, key=lambda s: s.count) if len(leaders) > 1 else leaders[0]
         key = f"cut {extent} {count}"
         found = best.facts.get(key)
         if found is None:
-            inner = _quantiles(best, share)
+            inner = _quantiles(best, np.linspace(0.0, 1.0, count + 1)[1:-1])
             if inner is None:
-                inner = (share * extent).astype(np.int64)
+                inner = np.arange(1, count) * extent // count
             found = best.facts[key] = _pairs([0, *np.sort(inner).tolist(), extent])
         return found  # type: ignore[return-value]
 

@@ -86,7 +86,7 @@ def _finish(job: Job, arrays: PhysicalArrays, dense_order: bool = False) -> Stor
     """The kernel's arrays as a stored tensor, converted if another format is wanted."""
     step = job.step
     fmt = step.direct if step.direct is not None else step.target.format
-    made = Stored(fmt, step.shape, step.dtype, step.fill.value, arrays)
+    made = Stored(fmt, step.shape, step.dtype, step.fill.value, arrays, {"fill": step.fill})
     return made if step.finish is None else to_format(made, step.finish)
 
 

@@ -399,7 +399,7 @@ def run_blas(step: BlasStep, values: dict[str, Stored]) -> Stored:
     else:
         result = general_product(left, right, la, ra, out)
     return Stored(step.target.format, step.shape, step.dtype, step.fill.value,
-                  {"val": result.reshape(-1)})
+                  {"val": result.reshape(-1)}, {"fill": step.fill})
 
 
 BLAS_PIECE = 4e9  # multiply-adds between two looks at signals: some tenths of a second

@@ -24,6 +24,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 K = TypeVar("K")
 V = TypeVar("V")
 _STATUSES = tuple(Status)
+_Two, _Four = ctypes.c_longlong * 2, ctypes.c_longlong * 4
 _PROTOTYPE = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong,
     ctypes.c_longlong, ctypes.c_void_p,
@@ -117,7 +118,7 @@ class GrowBuffer:
 
     def __init__(self, dtype: DType, capacity: int = 0) -> None:
         self.dtype = dtype
-        self.state = (ctypes.c_longlong * 4)(0, 0, 0, dtype.itemsize)
+        self.state = _Four(0, 0, 0, dtype.itemsize)
         self.address = ctypes.addressof(self.state)
         if capacity > 0:
             pointer = _allocate(capacity * dtype.itemsize)
@@ -192,7 +193,7 @@ class Control:
     __slots__ = ("address", "state")
 
     def __init__(self, budget: int = 2**62) -> None:
-        self.state = (ctypes.c_longlong * 2)(0, min(budget, 2**62))
+        self.state = _Two(0, min(budget, 2**62))
         self.address = ctypes.addressof(self.state)
 
     @property
