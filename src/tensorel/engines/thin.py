@@ -7,6 +7,8 @@ it finds few."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tensorel.costs import Costs
@@ -21,8 +23,9 @@ _FORMATS = {1: "coo", 2: "csr"}
 
 def thinned(stored: Stored, costs: Costs) -> Stored:
     """The same tensor, sparse if few of its cells differ from the fill."""
-    view = dense_view(stored)
-    if view is None or view.size <= SMALL or view.ndim not in _FORMATS:
+    if math.prod(stored.shape) <= SMALL or len(stored.shape) not in _FORMATS:
+        return stored
+    if dense_view(stored) is None:
         return stored
     values = stored.arrays["val"]
     part = values[:: values.size // SAMPLE]
@@ -30,4 +33,4 @@ def thinned(stored: Stored, costs: Costs) -> Stored:
         return stored
     if np.count_nonzero(differs(values, stored.fill)) > costs.thin * values.size:
         return stored
-    return to_format(stored, _FORMATS[view.ndim])
+    return to_format(stored, _FORMATS[len(stored.shape)])

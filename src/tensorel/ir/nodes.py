@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from operator import attrgetter
 from os import register_at_fork
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import ref
 
 import numpy as np
@@ -59,7 +59,7 @@ class _Interned(type):
         found = None if weak is None else weak()
         if found is None:
             found = _keep(key, type.__call__(cls, *args))
-        return cast(T, found)
+        return found  # type: ignore[return-value]
 
 
 def _keep(key: tuple[object, ...], node: Node) -> Node:

@@ -40,7 +40,7 @@ class Format:
     @property
     def is_dense(self) -> bool:
         """Every entry is stored."""
-        return all(level.full for level in self.levels)
+        return all([level.full for level in self.levels])  # noqa: C419
 
     @property
     def mapping(self) -> str:
