@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tensorel import config
 from tensorel.errors import MemoryLimitError, StorageError
+from tensorel.io import mtx as mtx_module
 from tensorel.io import text as text_module
 from tensorel.io.files import read, write
 from tensorel.io.textout import write_entries
@@ -187,10 +188,14 @@ def allowed(field: str, symmetry: str) -> bool:
     return symmetry != "skew-symmetric" or field not in ("pattern", "unsigned-integer")
 
 
+@pytest.mark.parametrize("many", [0, 1 << 18])
 @pytest.mark.parametrize("symmetry", SYMMETRIES)
 @pytest.mark.parametrize("field", FIELDS)
-def test_coordinate_kinds_as_scipy(tmp_path: Path, field: str, symmetry: str) -> None:
+def test_coordinate_kinds_as_scipy(
+    tmp_path: Path, field: str, symmetry: str, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scipy_io = pytest.importorskip("scipy.io")
+    monkeypatch.setattr(mtx_module, "_MANY", many)
     rng = np.random.default_rng(2)
     path = tmp_path / "a.mtx"
     if not allowed(field, symmetry):

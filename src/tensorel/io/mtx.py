@@ -11,15 +11,17 @@ Writing keeps every bit: floats are written with the fewest digits that read bac
 from __future__ import annotations
 
 import os
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
+from tensorel import config
 from tensorel.errors import StorageError
 from tensorel.io.mtx_native import Line
 from tensorel.io.npy import AnyArray, check_memory
 from tensorel.io.text import Entries, Progress, Text, index_width, open_text, read_entries
 from tensorel.io.textout import write_entries
+from tensorel.io.workers import in_order
 from tensorel.ir.nodes import DType
 from tensorel.records import dataclass
 from tensorel.storage.convert import from_dense, pack, to_coo, to_dense, to_format
@@ -38,6 +40,7 @@ _DTYPES: dict[str, DType] = {
     "real": np.dtype("float64"), "integer": np.dtype("int64"), "unsigned": np.dtype("uint64"),
     "complex": np.dtype("complex128"), "pattern": np.dtype("float64"),
 }
+_MANY = 1 << 18  # entries that are worth a thread
 _SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
 
 
@@ -168,6 +171,8 @@ def _reflected(header: Header, values: AnyArray) -> AnyArray:
 def _mirror(
     text: Text, header: Header, rows: IndexArray, columns: IndexArray, values: AnyArray
 ) -> tuple[IndexArray, IndexArray, AnyArray]:
+    """The entries and, behind them, those on the other side of the diagonal."""
+    given = rows.size
     off = rows != columns
     if header.symmetry == "skew-symmetric" and bool(np.any(values[~off] != 0)):
         at = int(rows[~off][np.flatnonzero(values[~off] != 0)[0]]) + 1
@@ -175,11 +180,21 @@ def _mirror(
             f"{text.where}: the matrix is declared skew-symmetric, but its diagonal entry "
             f"({at}, {at}) is not zero"
         )
-    other = _reflected(header, values[off])
-    return (
-        np.concatenate([rows, columns[off]]), np.concatenate([columns, rows[off]]),
-        np.concatenate([values, other]),
-    )
+    places = np.flatnonzero(off)
+
+    def doubled(pair: tuple[AnyArray, AnyArray]) -> Any:
+        made = np.empty(given + places.size, pair[0].dtype)
+        made[:given] = pair[0]
+        np.take(pair[1], places, out=made[given:], mode="clip")
+        return made
+
+    pairs = ((values, values), (rows, columns), (columns, rows))
+    workers = min(config.current().workers, 3) if given >= _MANY else 0
+    whole, down, across = (
+        in_order(doubled, pairs, workers, lambda: None) if workers > 1 else map(doubled, pairs))
+    if header.symmetry != "symmetric":
+        whole[given:] = _reflected(header, whole[given:])
+    return down, across, whole
 
 
 def _read_array(text: Text, header: Header, progress: Progress | None) -> AnyArray:
