@@ -57,7 +57,7 @@ class Config:
     densify: a dense result made from sparse operands above this size is refused.
     threads: number of threads; None means all cores.
     optimize: False runs the program as written, step by step.
-    strict: no annihilation by structural zeros, no reassociation.
+    strict: to the last bit as NumPy on dense arrays: sums in order, 0 * inf is nan.
     disabled: names of passes that are switched off.
     verify: check the form of the program before and after each pass.
     check: run other plans on a sample of the result and compare.

@@ -85,7 +85,7 @@ def _bound_nest(nest: Nest, values: dict[str, Stored]) -> Nest:
             slot = e.data
             assert isinstance(slot, Slot)
             fmt, dtypes = values[slot.name].signature
-            actual = Slot(slot.name, fmt, dtypes, slot.whole)  # type: ignore[arg-type]
+            actual = Slot(slot.name, fmt, dtypes, slot.whole, slot.most)  # type: ignore[arg-type]
             if actual != slot:
                 sources[e] = Source(actual, e.shape, e.dtype, e.fill)
     if not sources:

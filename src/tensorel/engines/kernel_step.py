@@ -47,7 +47,7 @@ def _run_dense(job: Job) -> Stored:
         start = out.fill.value
     workers = job.crew()
     private = accumulates and (job.outer is None or job.outer in nest.reduced)
-    if private and size * workers > job.step.cost / 2:
+    if private and (job.config.strict or size * workers > job.step.cost / 2):
         workers = 1
     ranges = job.ranges(workers, piece=workers * PIECE_COST)
     sets = workers if private else 1

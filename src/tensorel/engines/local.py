@@ -21,6 +21,7 @@ from tensorel.engines.thin import thinned
 from tensorel.errors import EngineError, MemoryLimitError, TypeError_
 from tensorel.ir.nodes import Call, Expr, Lambda, Read, Reduce, Source, Tensor, children, rebuild
 from tensorel.kernels.assemble import lower_nest
+from tensorel.kernels.magnitude import rounded
 from tensorel.kernels.printer import show as show_kernel
 from tensorel.kernels.spec import Slot
 from tensorel.plan.decide import Decisions, runner_up
@@ -88,7 +89,7 @@ class Bound:
 
 def bind(nodes: Sequence[Tensor], formats: Sequence[object], config: Config) -> Bound:
     """Replace stored tensors by slots, numbered by first appearance: the key of the plan."""
-    binder = _Binder()
+    binder = _Binder(config.strict)
     roots = [binder.bound(n) for n in nodes]
     stored = binder.stored
     stats = tuple([_class_of(s) for s in stored.values()])
@@ -112,9 +113,10 @@ class _Binder:
     """Visits a program once. No closures: a cycle would keep the user's tensors alive until the
     next collection of garbage."""
 
-    __slots__ = ("exprs", "slots", "stored", "tensors")
+    __slots__ = ("exprs", "slots", "stored", "strict", "tensors")
 
-    def __init__(self) -> None:
+    def __init__(self, strict: bool) -> None:
+        self.strict = strict
         self.tensors: dict[Tensor, Tensor] = {}
         self.exprs: dict[Expr, Expr] = {}
         self.slots: list[Source] = []
@@ -172,15 +174,26 @@ class _Binder:
         data = source.data
         assert isinstance(data, Stored), "sources of programs hold stored tensors"
         name = _letter(len(self.slots))
-        found = data.facts.get(name)
+        key = f"{name}, strict" if self.strict else name
+        found = data.facts.get(key)
         if found is None:
             fmt, dtypes = data.signature
-            slot = Slot(name, fmt, dtypes)  # type: ignore[arg-type]
-            found = data.facts[name] = Source(slot, source.shape, source.dtype, source.fill)
+            most = largest(data) if self.strict else math.inf
+            slot = Slot(name, fmt, dtypes, most=most)  # type: ignore[arg-type]
+            found = data.facts[key] = Source(slot, source.shape, source.dtype, source.fill)
         assert isinstance(found, Source)
         self.slots.append(found)
         self.stored[name] = data
         return found
+
+
+def largest(stored: Stored) -> float:
+    """A bound on the absolute values, the same for all tensors of about the same magnitude."""
+    if stored.dtype.kind in "biu" or type(stored.format).value is not Format.value:
+        return math.inf  # integers are finite anyway; the format computes its values
+    with np.errstate(all="ignore"):
+        most = float(np.abs(stored.arrays["val"]).max(initial=0))
+    return rounded(most) if most == most else math.inf
 
 
 def _letter(k: int) -> str:

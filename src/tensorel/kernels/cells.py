@@ -50,7 +50,8 @@ class Assembler:
     def _reduced_support(self) -> Formula:
         """In counted reductions, reads without reduced indices are constants of the loop."""
         reduced = self.nest.reduced
-        analysis = Analysis(self.low.strict, lambda r: r.free.isdisjoint(reduced))
+        analysis = Analysis(self.low.strict, lambda r: r.free.isdisjoint(reduced),
+                            summed=self.nest.op is ops.add)
         return analysis.cover(self.nest.body).support
 
     def prepare(self) -> None:

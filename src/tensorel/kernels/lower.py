@@ -37,7 +37,7 @@ from tensorel.kernels.flat import flat_read
 from tensorel.kernels.looping import Looper
 from tensorel.kernels.loops import Assign, For, If
 from tensorel.kernels.reading import Access, Reading
-from tensorel.kernels.support import TRUE, Analysis, Formula, has
+from tensorel.kernels.support import TRUE, Analysis, Cover, Formula, has, rounds
 
 Supports = Callable[[str], Formula]  # by loop index
 
@@ -52,7 +52,7 @@ class Lowering(Reading):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        analysis = Analysis(self.strict)
+        analysis = Analysis(self.strict, summed=self.nest.op is ops.add)
         self.support = TRUE if self.nest.everywhere else analysis.cover(self.nest.body).support
 
     def value(self, e: Expr) -> Expr:
@@ -87,8 +87,10 @@ class Lowering(Reading):
         self.emit(Assign(acc, const(e.op.identity(e.dtype), e.dtype)))
         reads = {r for r in postorder(e.body) if isinstance(r, Read)}
         names = {a.name for a in e.axes}
-        fixed = Analysis(self.strict, lambda r: r.free.isdisjoint(names))
+        fixed = Analysis(self.strict, lambda r: r.free.isdisjoint(names), summed=e.op is ops.add)
         cover = fixed.cover(e.body)
+        if self.strict and rounds(e.op, e.dtype) and not self._is_identity(e, cover.background):
+            cover = Cover(None, TRUE)
         missing = cover.support.kind != "true" and not self._is_identity(e, cover.background)
         count = self.fresh("seen") if missing else None
         if count is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 
 from tensorel.ir.nodes import INT64, Const, DType, Expr, Operator, Read
@@ -13,12 +14,14 @@ from tensorel.storage.format import Format
 class Slot:
     """A place for a stored tensor in a plan: kernels depend on its format and array dtypes.
 
-    ``whole``: by its formula it has a value everywhere; None: as its format says."""
+    ``whole``: by its formula it has a value everywhere; None: as its format says. ``most``: no
+    value is larger (strict programs ask which are finite; others do not know)."""
 
     name: str
     format: Format
     dtypes: tuple[tuple[str, str], ...]
     whole: bool | None = None
+    most: float = math.inf
 
 
 class Assembly(Enum):

@@ -18,6 +18,7 @@ from functools import reduce
 from tensorel.algebra import ops
 from tensorel.ir.analysis import apply, is_whole, repeat
 from tensorel.ir.nodes import Call, Const, Expr, Index, Local, Read, Reduce, Source, const
+from tensorel.kernels.magnitude import Magnitudes
 from tensorel.records import dataclass
 
 
@@ -100,6 +101,11 @@ class Cover:
     support: Formula
 
 
+def rounds(op: ops.Operator, dtype: ops.DType) -> bool:
+    """The order in which values are combined can be seen in the last bit."""
+    return dtype.kind in "fc" and not op.idempotent
+
+
 def evaluate_constant(op: ops.Operator, args: tuple[Const, ...]) -> Const | None:
     """op on literals as NumPy computes it, or None where it cannot (users' operators)."""
     if op.expand is not None:
@@ -115,27 +121,40 @@ def repeat_constant(op: ops.Operator, c: Const, n: int) -> Const:
     return const(repeat(op, c.value, n), c.dtype)
 
 
+#: Zeros of either sign in, zeros of either sign out; all else is the same.
+_SIGNLESS = frozenset({ops.add, ops.subtract, ops.multiply, ops.negative, ops.positive, ops.where})
+
+
 class Analysis:
-    """Covers of all subexpressions of one body. ``strict`` switches annihilation off unless it
-    is exact for every value; a read for which ``fixed`` holds keeps its own value: it is a
-    constant of the loops in question and never "absent"."""
+    """Covers of all subexpressions of one body. A read for which ``fixed`` holds keeps its own
+    value: it is a constant of the loops in question and never "absent".
+
+    ``strict``: annihilation must be exact. 0 * x is +0 or -0 for every finite x, and a sum that
+    starts with +0 is the same, to the last bit, with or without zeros of either sign: x + 0 = x,
+    and +0 + -0 = +0, so it is never -0. So a product inside a sum (``summed``: the body is the
+    term of one) is skipped where a factor is absent and the others are finite for sure."""
 
     def __init__(
         self, strict: bool = False, fixed: Callable[[Read], bool] = lambda r: False,
-        sparse: Callable[[Read], bool] = is_sparse,
+        sparse: Callable[[Read], bool] = is_sparse, summed: bool = False,
     ) -> None:
         self.strict = strict
         self.fixed = fixed
         self.sparse = sparse
-        self.memo: dict[Expr, Cover] = {}
+        self.summed = summed and strict
+        self.magnitudes = Magnitudes()
+        self.memo: dict[tuple[Expr, bool], Cover] = {}
 
     def cover(self, e: Expr) -> Cover:
-        found = self.memo.get(e)
+        return self._known(e, self.summed)
+
+    def _known(self, e: Expr, summed: bool) -> Cover:
+        found = self.memo.get((e, summed))
         if found is None:
-            found = self.memo[e] = self._cover(e)
+            found = self.memo[e, summed] = self._cover(e, summed)
         return found
 
-    def _cover(self, e: Expr) -> Cover:
+    def _cover(self, e: Expr, summed: bool) -> Cover:
         match e:
             case Const():
                 return Cover(e, FALSE)
@@ -148,21 +167,22 @@ class Analysis:
                 everywhere = not e.free or not self.sparse(e)  # one entry for all points, or all
                 return Cover(e.tensor.fill, TRUE if everywhere else has(e))
             case Reduce():
-                inner = self.cover(e.body)
+                inner = self._known(e.body, self.strict and e.op is ops.add)
                 count = reduce(lambda a, x: a * x.extent, e.axes, 1)
                 b = inner.background
                 done = None if b is None else repeat_constant(e.op, b, count)
                 return Cover(done, inner.support)
             case Call():
-                return self._call(e)
+                return self._call(e, summed)
             case _:
                 raise AssertionError(e)
 
-    def _call(self, e: Call) -> Cover:
-        covers = [self.cover(a) for a in e.args]
+    def _call(self, e: Call, summed: bool) -> Cover:
+        inside = summed and e.op in _SIGNLESS
+        covers = [self._known(a, inside) for a in e.args]
         if e.op is ops.where:
             return self._where(covers)
-        deciding = [c for k, c in enumerate(covers) if self._decides(e, k, c, covers)]
+        deciding = [c for k, c in enumerate(covers) if self._decides(e, k, c, covers, summed)]
         if deciding:
             value = const(next(v for v in e.op.annihilators if v is not None), e.dtype)
             return Cover(value, conjunction([c.support for c in deciding]))
@@ -172,7 +192,7 @@ class Analysis:
             background = evaluate_constant(e.op, tuple(backgrounds))  # type: ignore[arg-type]
         return Cover(background, disjunction([c.support for c in covers]))
 
-    def _decides(self, e: Call, k: int, c: Cover, covers: list[Cover]) -> bool:
+    def _decides(self, e: Call, k: int, c: Cover, covers: list[Cover], summed: bool) -> bool:
         """Argument k, where it is absent, makes the result whatever the others are.
 
         A literal never decides: only entries that are not stored annihilate inf and nan."""
@@ -180,13 +200,19 @@ class Analysis:
             return False
         if isinstance(e.args[k], Const) and e.dtype.kind in "fc":
             return False
-        if self.strict and e.dtype.kind in "fc" and not e.op.exact_annihilators:
+        if self.strict and e.dtype.kind in "fc" and not e.op.exact_annihilators and not (
+                summed and self._vanishes(e, k)):
             return False
         if None in e.op.annihilators and not any(
             is_whole(a) or covers[j].background is None for j, a in enumerate(e.args) if j != k
         ):
             return False  # 0/0 of two fills is nan, as the fill of the result says
         return bool(c.background.value == e.op.annihilators[k])
+
+    def _vanishes(self, e: Call, k: int) -> bool:
+        """Where argument k is zero, so is the result: the others are finite."""
+        return None not in e.op.annihilators and all(
+            self.magnitudes.finite(a) for j, a in enumerate(e.args) if j != k)
 
     def _where(self, covers: list[Cover]) -> Cover:
         """Two bounds on the support, each valid by itself: outside p (with its background

@@ -10,7 +10,7 @@ from tensorel.algebra import ops
 from tensorel.ir.affine import determined
 from tensorel.ir.nodes import Axis, Const, Expr, Index, Read, const, postorder
 from tensorel.kernels.lower import absent
-from tensorel.kernels.support import Analysis, Formula, repeat_constant
+from tensorel.kernels.support import Analysis, Formula, repeat_constant, rounds
 from tensorel.plan.estimate import filled, formula_density
 from tensorel.plan.loops import Simulation, operand
 from tensorel.records import cached_property
@@ -37,7 +37,9 @@ class Aggregate:
         self.extents = {a.name: a.extent for a in (*axes, *reduced)}
         self.dtype = body.dtype
         strict = chooser.strict
-        cover = Analysis(strict).cover(body)
+        summed = op is ops.add
+        self.sequential = strict and op is not None and rounds(op, self.dtype)
+        cover = Analysis(strict, summed=summed).cover(body)
         self.support = cover.support
         if cover.support.kind != "true" and cover.background is not None:
             # what the kernel leaves out equals the background, so that is the fill
@@ -62,11 +64,12 @@ class Aggregate:
         if op is None or not self.reduced:
             return
         reduced = self.reduced
-        analysis = Analysis(strict, lambda r: r.free.isdisjoint(reduced))
+        summed = op is ops.add
+        analysis = Analysis(strict, lambda r: r.free.isdisjoint(reduced), summed=summed)
         cover = analysis.cover(self.body)
         assert op.identity is not None
         identity = const(op.identity(self.dtype), self.dtype)
-        plain = Analysis(strict).cover(self.body)
+        plain = Analysis(strict, summed=summed).cover(self.body)
         if plain.background is identity:
             return
         if cover.support.kind == "true":
@@ -78,7 +81,7 @@ class Aggregate:
                 if not self.names:
                     self._dense_support()
             return
-        if op.repeat is None and not op.idempotent:
+        if self.sequential or (op.repeat is None and not op.idempotent):
             self._dense_support()
             return
         residual = absent(self.body, lambda r: not r.free.isdisjoint(reduced))

@@ -128,7 +128,7 @@ class Chooser(IndexSolver):
             axis = known.slot.format.order[0]
             share = lam.shape[permutation.index(axis)] / max(known.source.shape[axis], 1)
         count = known.count * share
-        slot = Slot(name, fmt, known.slot.dtypes)
+        slot = Slot(name, fmt, known.slot.dtypes, most=known.slot.most)
         text = f"{name} = view of {known.slot.name}"
         step = ViewStep(slot, lam.shape, lam.dtype, fill, text, count, 0.0, 0.0, 0.0,
                         source=known.slot.name, permutation=permutation, start=start)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tensorel.algebra import ops
 from tensorel.ir.affine import split_affine
 from tensorel.ir.build import both, compare, floordiv, minus, modulo
@@ -97,7 +99,7 @@ class IndexSolver(StepBuilder):
             read.tensor.fill, tuple(index_dtype(n) for n in shape), guard, keep_fill=True)
         extents = tuple((a.name, a.extent) for a in (*loops, *own))
         nest = Nest(order, extents, frozenset(), None, Read(read.tensor, tuple(at)), out)
-        slot = self.slot(name, fmt, read.dtype, shape, count)
+        slot = replace(self.slot(name, fmt, read.dtype, shape, count), most=known.slot.most)
         size = self.bytes_of(fmt, shape, read.dtype, count)
         step = KernelStep(
             slot, shape, read.dtype, read.tensor.fill, f"{name} = rekey {known.slot.name}", count,

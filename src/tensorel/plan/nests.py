@@ -22,17 +22,25 @@ from tensorel.plan.outputs import Choice, Outputs
 class NestSearch(Outputs):
     """Tries loop orders, with and without converting operands that do not follow them."""
 
+    def _orders(self) -> list[tuple[str, ...]]:
+        """Loop orders; the reduced indices of sums whose order shows stay as they were written."""
+        found = orders(list(self.extents), self.operands)
+        if not self.sequential:
+            return found
+        wanted = [n for n in self.extents if n in self.reduced]
+        return [o for o in found if [n for n in o if n in self.reduced] == wanted]
+
     def best(self, name: str) -> Choice:
         supports = self.supports()
         decisions = self.chooser.program.decisions
         if decisions.listing:
             return decisions.decide("loops", name, [
-                Option(c.cost, c, _words(c)) for order in orders(list(self.extents), self.operands)
+                Option(c.cost, c, _words(c)) for order in self._orders()
                 for converts in self._conversions(order)
                 for c in self._choices(order, converts, supports, math.inf)])
         best: Choice | None = None
         second: Choice | None = None
-        for order in orders(list(self.extents), self.operands):
+        for order in self._orders():
             for converts in self._conversions(order):
                 limit = math.inf if second is None else second.cost
                 for choice in self._choices(order, converts, supports, limit):

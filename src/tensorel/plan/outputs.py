@@ -116,6 +116,8 @@ class Outputs(Aggregate):
         axes_order = self._list_order()
         axes = tuple(self.names[k] for k in axes_order)
         cost = entries * self.costs.list_sort + self.costs.list_start
+        if head and self.sequential:
+            cost += 1e30  # equal coordinates are not combined one after another
         return self._output(Assembly.LIST, axes, 0), axes_order, cost
 
     def _shared(self, order: tuple[int, ...], head: list[int]) -> Read | None:

@@ -9,6 +9,7 @@ from tensorel.algebra import ops
 from tensorel.algebra.ops import DType
 from tensorel.ir.nodes import Axis, Call, Const, Expr, Index, Read, Reduce, Source, postorder
 from tensorel.ir.printer import show
+from tensorel.kernels.magnitude import Magnitudes, rounded
 from tensorel.kernels.spec import Nest, Slot
 from tensorel.plan.conversions import by_kernel, conversion_cost
 from tensorel.plan.decide import Option
@@ -65,7 +66,8 @@ class StepBuilder:
     def _stored_again(self, name: str, known: Known, want: Format) -> Known:
         """A conversion as a step of its own kind."""
         source = known.source
-        slot = self.slot(name, want, source.dtype, source.shape, known.count)
+        slot = replace(self.slot(name, want, source.dtype, source.shape, known.count),
+                       most=known.slot.most)
         size = self.bytes_of(want, source.shape, source.dtype, known.count)
         text = f"{name} = {known.slot.name} as {want.name}"
         if want in known.alternatives:
@@ -125,7 +127,8 @@ class StepBuilder:
         search.fills_up = planned is not None and planned.dense and planned.facts is not None
         fill = search.fill
         choice = search.best(name)
-        if keep_fill or isinstance(body, Read):  # entries are moved, not made
+        signed = self.strict and op is not ops.add and body.dtype.kind in "fc"
+        if keep_fill or isinstance(body, Read) or signed:  # moved, not made; or -0 is not +0
             choice.output = replace(choice.output, keep_fill=True)
         table: dict[Expr, Expr] = {}
         for o in choice.converts:
@@ -231,7 +234,6 @@ class StepBuilder:
         planned = self.program.stats.get(Ref(name))
         if planned is not None and planned.facts is not None and not direct.is_dense:
             count = min(planned.count, math.prod(float(n) for n in shape))
-        slot = self.slot(name, final, dtype, shape, count)
         size = self.bytes_of(final, shape, dtype, count)
         bound = self.bytes_of(direct, shape, dtype, search.bound(choice)) + search.working(choice)
         operands = tuple(dict.fromkeys(
@@ -241,6 +243,9 @@ class StepBuilder:
                  if isinstance(r, Read)}
         whole: Expr = nest.body if nest.op is None else Reduce(
             nest.op, tuple(Axis(n, nest.extent[n]) for n in sorted(nest.reduced)), nest.body)
+        slot = self.slot(name, final, dtype, shape, count)
+        if self.strict:
+            slot = replace(slot, most=rounded(Magnitudes().of(whole)))
         text = f"{name}[{', '.join(a.name for a in axes)}] = {show(whole, names)}"
         step = KernelStep(
             slot, shape, dtype, fill, text, count, size, max(bound, size),
