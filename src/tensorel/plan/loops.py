@@ -76,8 +76,8 @@ class Simulation:
 
 def simulate(order: tuple[str, ...], operands: list[Operand], supports: dict[str, Formula],
              extents: dict[str, int], last_output: int, out_last: str | None,
-             costs: Costs) -> Simulation:
-    """Walk the loops as ``kernels.lower`` will and add up the work."""
+             costs: Costs, limit: float = math.inf) -> Simulation:
+    """Walk the loops as ``kernels.lower`` will and add up the work, until that is ``limit``."""
     sim = Simulation()
     depth = dict.fromkeys((o.read for o in operands), 0)
     bound: set[str] = set()
@@ -117,9 +117,7 @@ def simulate(order: tuple[str, ...], operands: list[Operand], supports: dict[str
         bound.add(name)
         visits = iters * per
         for o in operands:
-            if o in candidates:
-                depth[o.read] += 1
-            k = depth[o.read]
+            k = depth[o.read] + (o.read in reads)
             while k < len(o.axes) and _bound(o.axes[k], bound):
                 if o.full[k] or o.findable[k]:
                     sim.cost += visits * (0.0 if innermost else costs.find)
@@ -132,6 +130,8 @@ def simulate(order: tuple[str, ...], operands: list[Operand], supports: dict[str
         iters = visits * keep
         if position == last_output:
             sim.cells = iters
+        if sim.cost >= limit:
+            break
     sim.iterations = iters
     return sim
 

@@ -68,12 +68,14 @@ class NestSearch(Outputs):
         """The ways to assemble the result under an order, if some may cost less than
         ``limit``."""
         ops_ = [converted(o, order, self.extents) if o in converts else o for o in self.operands]
+        first = sum(self.chooser.conversion_cost(o, order) for o in converts)
+        if first >= limit:
+            return []
         last = max((k for k, n in enumerate(order) if n not in self.reduced), default=-1)
         sim = self._flat(order, supports) if last < 0 and not converts else None
         if sim is None:
             sim = simulate(order, ops_, supports, self.extents, last,
-                           self.names[-1] if self.names else None, self.costs)
-        first = sum(self.chooser.conversion_cost(o, order) for o in converts)
+                           self.names[-1] if self.names else None, self.costs, limit - first)
         cost = sim.cost + first
         if cost >= limit:
             return []
