@@ -79,6 +79,33 @@ def test_another_thread_can_cancel() -> None:
     assert crew.run_calls([call], packed(4, 4), 2, control) is Status.CANCELLED
 
 
+def test_long_jobs_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if each range lasted longer than a turn: all run once, and signals are heard between."""
+    monkeypatch.setattr(crew, "TURN", 0)
+    made = crew.Crew(False)
+    turns: list[int] = []
+    enter = made.enter
+    made.enter = lambda job: turns.append(0) or enter(job)  # type: ignore[assignment,func-returns-value]
+    y = np.zeros(640)
+    call = compile(row_dots()).bind([np.ones(1280), np.ones(1280), y], (), [2])
+    for _ in range(50):
+        y[:] = 0
+        assert made.run([call], packed(640, 64), made.grow(2), Control()) is Status.DONE
+        assert (y == 2).all()
+    assert len(turns) > 50
+
+    def interrupt(job: int) -> None:
+        raise KeyboardInterrupt
+
+    made.enter = interrupt  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt):
+        made.run([call], packed(640, 64), made.grow(2), Control())
+    made.enter = enter
+    y[:] = 0
+    assert made.run([call], packed(640, 64), made.grow(2), Control()) is Status.DONE
+    assert (y == 2).all()
+
+
 def test_sleeping_helpers_wake() -> None:
     y = np.zeros(64)
     call = compile(row_dots()).bind([np.ones(128), np.ones(128), y], (), [2])

@@ -3,7 +3,8 @@
 A helper waits at its slot: it spins for a moment, then sleeps on a semaphore. The caller puts
 the job in the slots, works too, takes the job back out of the slots of those that have not
 begun, and waits for the others; so it never waits for a thread that the system has not woken.
-Ranges are numbered by one atomic counter. The caller hears no signal until the job is over.
+Ranges are numbered by one atomic counter. A signal that comes meanwhile is heard when the job is
+over, or at the end of a turn (some hundredths of a second), when everybody stops for a moment.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tensorel.kernels.symbols import address, libc
 #: it sleeps, and how long the caller looks for the end of the last range.
 HELPER_SPIN = 150_000
 CALLER_SPIN = 60_000
+TURN = 200_000_000  # after so many the caller looks whether a signal came
 MOST_HELPERS = 255
 ASKED = 4  # short jobs after which a crew is made: its code takes milliseconds to compile
 _SLOT = 256  # bytes of a slot, and of the job before the first
@@ -33,7 +35,8 @@ _JOB = struct.Struct("9q")  # words 1 to 9
 _HAS_CLOCK = platform.machine() in ("x86_64", "AMD64")
 
 # Words of a job: 0 kind (1), 1 function, 2 ranges, 3 their number, 4 control block, 5 arguments,
-# 6 words from the arguments of one worker to the next, 7 helpers; 8 next range, 9 status;
+# 6 words from the arguments of one worker to the next, 7 helpers; 8 next range, 9 status, 10
+# whether all shall stop for a moment;
 # 16 helpers inside, with BLOCKED added once the caller sleeps; 24 semaphore of the caller.
 # Words of a slot: 0 kind (0), 1 job or 0, 2 whether asleep, 3 number of the worker, 8 semaphore.
 _TEXT = """
@@ -41,7 +44,7 @@ declare i32 @sem_wait(ptr)
 declare i32 @sem_post(ptr)
 {declarations}
 
-define internal void @work(ptr %job, i64 %worker) noinline {{
+define internal void @work(ptr %job, i64 %worker, i64 %since) noinline {{
   %p1 = getelementptr i64, ptr %job, i64 1
   %function = load ptr, ptr %p1
   %p2 = getelementptr i64, ptr %job, i64 2
@@ -56,6 +59,7 @@ define internal void @work(ptr %job, i64 %worker) noinline {{
   %stride = load i64, ptr %p6
   %next = getelementptr i64, ptr %job, i64 8
   %status = getelementptr i64, ptr %job, i64 9
+  %halt = getelementptr i64, ptr %job, i64 10
   %skipped = mul i64 %stride, %worker
   %own = getelementptr i64, ptr %arguments, i64 %skipped
   %arrays = load ptr, ptr %own
@@ -65,6 +69,10 @@ define internal void @work(ptr %job, i64 %worker) noinline {{
   %scalars = load ptr, ptr %own2
   br label %take
 take:
+  %halted = load atomic i64, ptr %halt acquire, align 8
+  %on = icmp eq i64 %halted, 0
+  br i1 %on, label %claim, label %out
+claim:
   %k = atomicrmw add ptr %next, i64 1 acq_rel
   %left = icmp slt i64 %k, %count
   br i1 %left, label %look, label %out
@@ -80,7 +88,17 @@ go:
   %hi = load i64, ptr %end
   %code = call i32 %function(ptr %arrays, ptr %buffers, ptr %scalars, i64 %lo, i64 %hi, ptr %watch)
   %done = icmp eq i32 %code, 0
-  br i1 %done, label %take, label %fail
+  br i1 %done, label %passed, label %fail
+passed:
+  %called = icmp eq i64 %worker, 0
+  %now = {clock}
+  %spent = sub i64 %now, %since
+  %long = icmp sge i64 %spent, {turn}
+  %due = and i1 %called, %long
+  br i1 %due, label %pause, label %take
+pause:
+  store atomic i64 1, ptr %halt seq_cst, align 8
+  br label %out
 fail:
   %wide = zext i32 %code to i64
   %first = cmpxchg ptr %status, i64 0, i64 %wide seq_cst seq_cst
@@ -129,7 +147,7 @@ take:
   br i1 %there, label %help, label %begin
 help:
   %it = inttoptr i64 %mine to ptr
-  call void @work(ptr %it, i64 %worker)
+  call void @work(ptr %it, i64 %worker, i64 0)
   %inside = getelementptr i64, ptr %it, i64 16
   %before = atomicrmw sub ptr %inside, i64 1 seq_cst
   %waited = icmp eq i64 %before, 4294967297
@@ -168,7 +186,8 @@ wake:
 posted:
   br label %post
 share:
-  call void @work(ptr %job, i64 0)
+  %started = {clock}
+  call void @work(ptr %job, i64 0, i64 %started)
   br label %recall
 recall:
   %r = phi i64 [ 0, %share ], [ %r1, %recalled ]
@@ -233,7 +252,7 @@ def _text() -> str:
         clock="call i64 @llvm.readcyclecounter()" if _HAS_CLOCK else "add i64 0, 0",
         pause="call void @llvm.x86.sse2.pause()" if _HAS_CLOCK else "",
         helper_spin=HELPER_SPIN if _HAS_CLOCK else 0,
-        caller_spin=CALLER_SPIN if _HAS_CLOCK else 0)
+        caller_spin=CALLER_SPIN if _HAS_CLOCK else 0, turn=TURN)
 
 
 class Crew:
@@ -293,12 +312,16 @@ class Crew:
             control: Control) -> Status:
         """All ranges, each by the call of its worker (one call: by that). ``busy`` is held."""
         arguments = struct.pack(f"{3 * len(calls)}q", *[a for c in calls for a in c.addresses])
+        count = len(ranges) // 16
         ctypes.memmove(self.job + 8, _JOB.pack(
-            calls[0].entry, bytes_address(ranges), len(ranges) // 16, control.address,
+            calls[0].entry, bytes_address(ranges), count, control.address,
             bytes_address(arguments), 3 if len(calls) > 1 else 0, helpers, 0, 0), _JOB.size)
-        self.words[16] = helpers
-        self.enter(self.job)
-        return Status(self.words[9])
+        words = self.words
+        while True:
+            words[10], words[16] = 0, helpers
+            self.enter(self.job)
+            if words[8] >= count or words[9]:
+                return Status(words[9])
 
 
 _crew: Crew | None = None
