@@ -77,7 +77,7 @@ class Simulation:
 def simulate(order: tuple[str, ...], operands: list[Operand], supports: dict[str, Formula],
              extents: dict[str, int], last_output: int, out_last: str | None,
              costs: Costs, limit: float = math.inf) -> Simulation:
-    """Walk the loops as ``kernels.lower`` will and add up the work, until that is ``limit``."""
+    """Walk the loops as ``kernels.lower`` will and add up the work; infinite from ``limit`` on."""
     sim = Simulation()
     depth = dict.fromkeys((o.read for o in operands), 0)
     bound: set[str] = set()
@@ -131,6 +131,7 @@ def simulate(order: tuple[str, ...], operands: list[Operand], supports: dict[str
         if position == last_output:
             sim.cells = iters
         if sim.cost >= limit:
+            sim.cost = math.inf
             break
     sim.iterations = iters
     return sim
