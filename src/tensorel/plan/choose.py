@@ -26,23 +26,25 @@ class Chooser(IndexSolver):
 
     def run(self) -> Plan:
         inputs = [k.slot.name for k in self.known.values()]
-        slots: dict[str, str] = {}
-        for d in self.program.definitions:
-            known = self._define(d)
-            whole = d.ref.whole
-            if whole != known.slot.format.is_dense:
-                slot = replace(known.slot, whole=whole)
-                source = known.source
-                known = replace(known, slot=slot, source=Source(
-                    slot, source.shape, source.dtype, source.fill))
-                self.known[slot] = known
-            self.known[d.ref] = known
-            slots[d.name] = known.slot.name
+        slots = {d.name: self.place(d).slot.name for d in self.program.definitions}
         results = [slots[n] for n in self.program.results]
         plan = Plan(self.steps, results, inputs, dict(self.program.fired), [],
                     call=self.costs.call)
         plan.plan_frees()
         return plan
+
+    def place(self, d: Definition) -> Known:
+        """The steps of a definition, and what is known of its result then."""
+        known = self._define(d)
+        whole = d.ref.whole
+        if whole != known.slot.format.is_dense:
+            slot = replace(known.slot, whole=whole)
+            source = known.source
+            known = replace(known, slot=slot, source=Source(
+                slot, source.shape, source.dtype, source.fill))
+            self.known[slot] = known
+        self.known[d.ref] = known
+        return known
 
     def _define(self, d: Definition) -> Known:
         assert d.fill is not None or not isinstance(d.tensor, Source)

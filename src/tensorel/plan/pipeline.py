@@ -92,6 +92,9 @@ class Variant:
     gain: Callable[[Config], float]
 
 
+#: Ways to write one program; the first is as it was written.
+Ways = list[tuple[Variant | None, Program]]
+
 VARIANTS: tuple[Variant, ...] = (
     Variant("expand", "expanded", expanded, lambda config: config.costs.expand),
     Variant("explore", "by users' laws", explored, lambda config: 1.0),
@@ -105,6 +108,29 @@ REASSOCIATING = frozenset(
 def make_plan(roots: list[Tensor], formats: list[object], known: list[Known], config: Config,
               verify: bool = False, decisions: Decisions | None = None) -> Plan:
     """The physical plan of a program over slots; the cheapest, unless decisions are prescribed."""
+    driver, ways = written(roots, formats, known, config, verify, decisions)
+    program = ways[0][1]
+    if len(ways) == 1:
+        return driver.finish(program, PASSES[VARIED:])
+    if program.decisions.listing:
+        form = program.decisions.decide("form", "", [
+            Option(float(k), k, "as written" if v is None else v.text)
+            for k, (v, _) in enumerate(ways)])
+        return driver.finish(ways[form][1], PASSES[VARIED:])
+    best: Plan | None = None
+    for number, (variant, way) in enumerate(ways):
+        plan = driver.finish(way.copy(), PASSES[VARIED:])
+        plan.start = (number,)
+        if best is None or _wins(plan, best, 1.0 if variant is None else variant.gain(config),
+                                 config):
+            best = plan
+    assert best is not None
+    return best
+
+
+def written(roots: list[Tensor], formats: list[object], known: list[Known], config: Config,
+            verify: bool, decisions: Decisions | None) -> tuple[Driver, Ways]:
+    """The ways to write a program, after the passes that all of them share."""
     stats: dict[object, Stats] = {}
     slots: dict[object, Known] = {}
     for k in known:
@@ -124,26 +150,10 @@ def make_plan(roots: list[Tensor], formats: list[object], known: list[Known], co
     _share_roots(program)
     driver = Driver(slots, verify)
     driver.run(program, PASSES[:VARIED])
-    ways = [(None, program), *_variants(program)]
-    if len(ways) == 1:
-        return driver.finish(program, PASSES[VARIED:])
-    if program.decisions.listing:
-        form = program.decisions.decide("form", "", [
-            Option(float(k), k, "as written" if v is None else v.text)
-            for k, (v, _) in enumerate(ways)])
-        return driver.finish(ways[form][1], PASSES[VARIED:])
-    best: Plan | None = None
-    for number, (variant, way) in enumerate(ways):
-        plan = driver.finish(way.copy(), PASSES[VARIED:])
-        plan.start = (number,)
-        if best is None or _wins(plan, best, 1.0 if variant is None else variant.gain(config),
-                                 config):
-            best = plan
-    assert best is not None
-    return best
+    return driver, [(None, program), *_variants(program)]
 
 
-def _variants(program: Program) -> list[tuple[Variant | None, Program]]:
+def _variants(program: Program) -> Ways:
     """The other ways to write the program that there are."""
     config = program.config
     if config.strict or not config.optimize:
