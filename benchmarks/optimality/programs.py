@@ -66,10 +66,10 @@ class Maker:
 
 
 def contraction(make: Maker) -> tuple[str, Any]:
-    """An einsum of 2 to 5 operands over up to 5 indices."""
+    """An einsum of 2 to 5 operands over up to 4 indices."""
     rng = make.rng
     number = int(rng.integers(2, 6))
-    letters = "ijklm"[: int(rng.integers(2, 5)) + (number > 3)]
+    letters = "ijkl"[: int(rng.integers(2, 5))]
     narrow = rng.random() < 0.5
     sizes = {c: make.size() for c in letters}
     if narrow:

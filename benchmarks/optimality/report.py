@@ -33,7 +33,7 @@ def write(done: list[dict[str, Any]], seed: int) -> str:
         f"{ratios.max():.2f}. Plans that were followed to their end per program: median "
         f"{np.median(plans):,.0f}, most {plans.max():,.0f}; the others were left once they cost "
         f"more than the best so far. Distinct steps executed: {sum(d['executed'] for d in done):,}."
-        f" Steps not run because they were estimated at 10 times the best plan: "
+        f" Steps not run because they were estimated at 5 times the best plan: "
         f"{sum(d['hopeless'] for d in done):,}. Programs with more than 60 logical forms were "
         f"drawn again: {sum(d['redrawn'] for d in done)}.", "",
         "## The worst", ""]

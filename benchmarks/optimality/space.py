@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 from optimality.counting import NS_PER_INSTRUCTION, measured
 from tensorel.config import Config
@@ -20,7 +21,7 @@ from tensorel.errors import MemoryLimitError
 from tensorel.ir.nodes import Source, Tensor, postorder
 from tensorel.ir.printer import show
 from tensorel.plan.choose import Chooser
-from tensorel.plan.decide import Decisions
+from tensorel.plan.decide import Decision, Decisions, Option
 from tensorel.plan.definitions import Definition, Program
 from tensorel.plan.known import Known
 from tensorel.plan.physical import BulkStep, KernelStep, Plan, Step, ViewStep
@@ -29,7 +30,7 @@ from tensorel.records import dataclass, field
 from tensorel.storage.stored import Stored
 
 FORMS = 60  # logical programs at most: of larger spaces nothing is said
-HOPELESS = 10.0  # a step is not run if it is estimated to take so many times the best plan
+HOPELESS = 5.0  # a step is not run if it is estimated to take so many times the best plan
 
 
 @dataclass
@@ -157,17 +158,28 @@ class Explorer:
         """All ways to compute a definition after what has been done."""
         stack: list[tuple[int, ...]] = [()]
         done = len(state.chooser.steps)
+        memo: dict[tuple[int, ...], list[Option[Any]]] = {}
         while stack:
             picks = stack.pop(0)
-            chooser = _fork(state.chooser, Decisions(picks))
+            chooser = _fork(state.chooser, Decisions(picks, memo))
             chooser.place(d)
             taken = chooser.program.decisions.taken
             for place in range(len(picks), len(taken)):
                 before = tuple(x.pick for x in taken[:place])
-                stack += [(*before, k) for k in range(1, len(taken[place].texts))]
+                stack += [(*before, k) for k in self._hopeful(taken[place])]
             after = State(chooser, dict(state.values), dict(state.names), state.found, state.ways)
             if self._follow(chooser.steps[done:], after, contents):
                 yield after
+
+    def _hopeful(self, d: Decision) -> list[int]:
+        """Other options of a decision, without loops that are estimated to take far too long."""
+        others = range(1, len(d.texts))
+        if d.kind != "loops":
+            return list(others)
+        limit = HOPELESS * self.best.cost * NS_PER_INSTRUCTION
+        kept = [k for k in others if d.costs[k] <= limit]
+        self.hopeless += len(others) - len(kept)
+        return kept
 
     def _follow(self, steps: list[Step], state: State, contents: dict[str, str]) -> bool:
         """Run the steps; False once they cost more than the best plan."""

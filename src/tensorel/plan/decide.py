@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from tensorel.records import dataclass
 
@@ -55,11 +55,13 @@ class Decisions:
     (1, False)
     """
 
-    __slots__ = ("picks", "taken")
+    __slots__ = ("memo", "picks", "taken")
 
-    def __init__(self, picks: Sequence[int] | None = None) -> None:
+    def __init__(self, picks: Sequence[int] | None = None,
+                 memo: dict[tuple[int, ...], list[Option[Any]]] | None = None) -> None:
         self.picks = picks
         self.taken: list[Decision] = []
+        self.memo = memo  # options after the same picks, listed before
 
     @property
     def listing(self) -> bool:
@@ -70,12 +72,24 @@ class Decisions:
         """The option picked; among equally cheap ones the first."""
         if self.picks is None:
             return min(options, key=_cost).value
-        ordered = sorted(options, key=_cost)
+        return self.decide_among(kind, subject, lambda: options)
+
+    def decide_among(self, kind: str, subject: str, listed: Callable[[], Sequence[Option[T]]]
+                     ) -> T:
+        """The option picked of those that ``listed`` gives, where listing them takes long."""
+        so_far = tuple([d.pick for d in self.taken])
+        ordered = None if self.memo is None else self.memo.get(so_far)
+        if ordered is None:
+            ordered = sorted(listed(), key=_cost)
+            if self.memo is not None:
+                self.memo[so_far] = ordered
+        assert self.picks is not None
         place = len(self.taken)
         pick = self.picks[place] if place < len(self.picks) else 0
         self.taken.append(Decision(
             kind, subject, tuple(o.text for o in ordered), tuple(o.cost for o in ordered), pick))
-        return ordered[pick].value
+        value: T = ordered[pick].value
+        return value
 
 
 def _cost(option: Option[T]) -> float:

@@ -34,7 +34,7 @@ class NestSearch(Outputs):
         supports = self.supports()
         decisions = self.chooser.program.decisions
         if decisions.listing:
-            return decisions.decide("loops", name, [
+            return decisions.decide_among("loops", name, lambda: [
                 Option(c.cost, c, _words(c)) for order in self._orders()
                 for converts in self._conversions(order)
                 for c in self._choices(order, converts, supports, math.inf)])
