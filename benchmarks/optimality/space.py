@@ -83,10 +83,11 @@ class Explorer:
     def run(self) -> Outcome | None:
         """None where the space is too large."""
         bound = bind([self.node], [None], self.config)
-        programs = list(islice(self._programs(bound), FORMS + 1))
+        plan = planned(bound, [None], self.config).plan
+        programs = list(islice(self._programs(bound, plan.start), FORMS + 1))
         if self.large or len(programs) > FORMS:
             return None
-        chosen = self._chosen(bound, planned(bound, [None], self.config).plan)
+        chosen = self._chosen(bound, plan)
         outcome = Outcome(chosen, chosen)
         self.best = chosen
         for program, slots in programs:
@@ -104,13 +105,15 @@ class Explorer:
             state.found = _longer(state.found, s, cost)
         return state.found
 
-    def _programs(self, bound: Bound) -> Iterator[tuple[Program, dict[object, Known]]]:
-        """The logical programs, each once."""
+    def _programs(self, bound: Bound, start: tuple[int, ...]
+                  ) -> Iterator[tuple[Program, dict[object, Known]]]:
+        """The logical programs, each once, in the form that was chosen: whether products of sums
+        are expanded is decided with a margin for what rounding may lose, not by cost alone."""
         known = [_known(source, stored)
                  for source, stored in zip(bound.slots, bound.stored.values())]
         driver, ways = written(bound.roots, [None], known, self.config, False, Decisions(()))
         texts = set()
-        for _, form in ways:
+        for form in [ways[k][1] for k in start or (0,)]:
             stack: list[tuple[int, ...]] = [()]
             while stack:
                 picks = stack.pop(0)

@@ -54,13 +54,13 @@ class Costs:
     workspace_add: float = 2.0  # one addition into a dense row
     workspace_room: float = 0.5  # a cell of the dense row itself
     list_sort: float = 60.0  # an entry of a list that is sorted at the end
-    list_start: float = 5000.0  # sorting any list at all
+    list_start: float = 20000.0  # sorting any list at all
 
     # -- conversions
     convert: float = 12.0  # an entry stored again, its order kept
     convert_sort: float = 40.0  # an entry stored again in another order of levels
     convert_cell: float = 1.5  # a cell of a dense tensor that is made, read or turned
-    convert_start: float = 2000.0  # any conversion
+    convert_start: float = 40000.0  # any conversion
     convert_kernel: float = 65536.0  # of so many entries it is worth a kernel of its own
 
     # -- whole steps

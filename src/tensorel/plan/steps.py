@@ -129,9 +129,10 @@ class StepBuilder:
         choice = search.best(name)
         signed = self.strict and op is not ops.add and body.dtype.kind in "fc"
         if keep_fill or isinstance(body, Read) or signed:  # moved, not made; or -0 is not +0
-            choice.output = replace(choice.output, keep_fill=True)
+            choice = replace(choice, output=replace(choice.output, keep_fill=True))
         table: dict[Expr, Expr] = {}
-        for o in choice.converts:
+        for o in choice.converts:  # steps with costs of their own
+            choice = replace(choice, cost=choice.cost - self.conversion_cost(o, choice.order))
             table[o.read] = self._reorder(o, choice.order)
         if table:
             body = replace_exprs(body, table)
