@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 import time
@@ -42,16 +43,24 @@ from tensorel.storage.stored import Stored
 _plans: OrderedDict[object, Planned] = OrderedDict()
 _lock = threading.Lock()
 MAX_PLANS = 1024
+OFF, FEW = 2.0, 64  # estimates are far off by this factor, where there are more entries than few
+WORTH = 1e6  # cost of plans that are worth another planning
+_tokens = itertools.count()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Planned:
     """A plan with what the check of its memory asks first: the most bytes that a step surely
-    allocates, and the size of its largest dense result."""
+    allocates, and the size of its largest dense result. ``fresh``: it has not run yet, so its
+    estimates are to be compared with what it does; ``stale``: they were far off, and another plan
+    may be better."""
 
     plan: Plan
     least: float
     densest: float
+    fresh: bool = True
+    stale: bool = False
+    final: bool = False  # made after such a comparison: there is no third
 
 
 @dataclass
@@ -205,7 +214,12 @@ def _known(source: Source, stored: Stored) -> Known:
     assert isinstance(slot, Slot)
     return Known(slot, source, float(stored.count), stored_levels(stored), float(stored.nbytes),
                  stored_degrees(stored), partial(_facts, ref(stored)),
-                 tuple([s.format for s in _alternatives(stored)]))
+                 tuple([s.format for s in _alternatives(stored)]), _token(stored))
+
+
+def _token(stored: Stored) -> int:
+    """A number of its own for each stored tensor, as long as it lives."""
+    return stored.facts.setdefault("token", next(_tokens))  # type: ignore[return-value]
 
 
 def _alternatives(stored: Stored) -> tuple[Stored, ...]:
@@ -254,8 +268,10 @@ def plan_for(bound: Bound, formats: Sequence[object], config: Config,
              anew: bool = False) -> Planned:
     """The plan of a program; ``anew``: for exactly these statistics, not of the same class."""
     found = None if anew else _plans.get(bound.key)
-    if found is None:
+    if found is None or found.stale:
+        again = found is not None
         found = planned(bound, formats, config)
+        found.final = again
         with _lock:
             _plans[bound.key] = found
             while len(_plans) > MAX_PLANS:
@@ -298,13 +314,27 @@ def execute(run: Run, analyze: bool = False) -> list[Stored]:
         value = run_step(step, values, config, config.memory - held)
         values[step.target.name] = value
         held += value.nbytes
+        if run.planned.fresh:
+            learn(run.planned, step, value)
         if analyze:
             run.records.append(StepRecord(
                 time.perf_counter() - start, value.count, value.nbytes))
         for name in plan.frees.get(k, ()):
             freed = values.pop(name, None)
             held -= 0 if freed is None else freed.nbytes
+    run.planned.fresh = False
     return [values[n] for n in plan.results]
+
+
+def learn(found: Planned, step: Step, value: Stored) -> None:
+    """Remember a size that was misjudged. Plans that take long enough are made anew then."""
+    if type(step) is not KernelStep or value.format.is_dense:
+        return
+    count = value.count
+    if max(count, step.count) > FEW and not 1 / OFF < count / max(step.count, 1.0) < OFF:
+        assert found.plan.keys is not None
+        found.plan.keys.learn(step.target.name, count)
+        found.stale = not found.final and found.plan.cost > WORTH
 
 
 def check_memory(run: Run) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tensorel.algebra.ops import Operator
 from tensorel.config import Config
@@ -34,6 +35,9 @@ from tensorel.kernels.spec import Slot
 from tensorel.plan.decide import Decisions
 from tensorel.records import dataclass, field
 from tensorel.stats.facts import TensorStats
+
+if TYPE_CHECKING:
+    from tensorel.plan.recall import Keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +98,13 @@ class Program:
     counter: int = 0
     fired: dict[str, int] = field(default_factory=dict)
     decisions: Decisions = field(default_factory=Decisions)
+    keys: Keys | None = None  # what stored tensors and definitions are known by
 
     def copy(self) -> Program:
         """The same program, free to go another way."""
         return Program(list(self.definitions), list(self.results), dict(self.stats), self.config,
-                       self.counter, dict(self.fired), self.decisions)
+                       self.counter, dict(self.fired), self.decisions,
+                       None if self.keys is None else self.keys.copy())
 
     def fresh(self, hint: str = "t") -> str:
         self.counter += 1

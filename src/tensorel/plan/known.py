@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import numpy as np
 
@@ -30,6 +30,7 @@ class Known:
     degrees: tuple[float, ...] | None = None  # longest segment of each level, where known
     facts: Callable[[bool], TensorStats] | None = None  # statistics; True: worth a pass
     alternatives: tuple[Format, ...] = ()  # other formats that the same tensor is stored in
+    token: Hashable = None  # the stored tensor itself, by a number
 
 
 def level_sizes(fmt: Format, shape: tuple[int, ...], count: float) -> tuple[float, ...]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tensorel.algebra.ops import DType
 from tensorel.ir.nodes import Const
 from tensorel.kernels.spec import Nest, Slot
 from tensorel.plan.definitions import Definition
 from tensorel.records import dataclass, field
 from tensorel.storage.format import Format
+
+if TYPE_CHECKING:
+    from tensorel.plan.recall import Keys
 
 MARGIN, FIXED = 1.06, 2.0**18
 
@@ -115,6 +120,7 @@ class Plan:
     rules: dict[str, int]
     passes: list[tuple[str, float]]
     definitions: list[Definition] = field(default_factory=list)
+    keys: Keys | None = None
     start: tuple[int, ...] = ()  # the first picks that lead to this plan: its form
     frees: dict[int, list[str]] = field(default_factory=dict)
     call: float = 0.0  # the cost of starting a step

@@ -18,6 +18,7 @@ from tensorel.plan.known import Known
 from tensorel.plan.logical import flatten_reductions, repeat_constants, simplify, split_definitions
 from tensorel.plan.physical import Plan
 from tensorel.plan.pieces import split_pieces
+from tensorel.plan.recall import Keys, recall_sizes
 from tensorel.plan.share import share_definitions
 from tensorel.plan.variants import expanded
 from tensorel.records import dataclass
@@ -139,7 +140,8 @@ def written(roots: list[Tensor], formats: list[object], known: list[Known], conf
             size *= n
         stats[k.slot] = Stats(k.count, size, k.slot.format.is_dense, k.facts)
         slots[k.slot] = k
-    program = Program([], [], stats, config, decisions=decisions or Decisions())
+    program = Program([], [], stats, config, decisions=decisions or Decisions(),
+                      keys=Keys({k.slot: k.token for k in known if k.token is not None}))
     by_key: dict[tuple[Tensor, object], str] = {}
     for root, fmt in zip(roots, formats):
         key = (root, fmt)
@@ -194,11 +196,13 @@ class Driver:
         """The physical plan of a program that has been through the passes before."""
         self.run(program, passes)
         start = time.perf_counter()
+        recall_sizes(program)
         definitions = list(program.definitions)
         plan = Chooser(program, dict(self.slots)).run()
         self.timings.append(("choose_loops", time.perf_counter() - start))
         plan.passes = list(self.timings)
         plan.definitions = definitions
+        plan.keys = program.keys
         return plan
 
 

@@ -22,17 +22,28 @@ class Feedback:
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit = limit
         self._sizes: OrderedDict[Hashable, float] = OrderedDict()
+        self._met: OrderedDict[Hashable, float] = OrderedDict()
         self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._sizes)
 
-    def remember(self, key: Hashable, actual: float) -> None:
+    def remember(self, key: Hashable, actual: float, made_of: tuple[Hashable, ...] = ()) -> None:
+        """The size of what ``key`` names, which was made of these."""
         with self._lock:
-            self._sizes[key] = float(actual)
-            self._sizes.move_to_end(key)
-            while len(self._sizes) > self.limit:
-                self._sizes.popitem(last=False)
+            self._put(self._sizes, key, float(actual))
+            for part in made_of:
+                self._put(self._met, part, 0.0)
+
+    def _put(self, store: OrderedDict[Hashable, float], key: Hashable, value: float) -> None:
+        store[key] = value
+        store.move_to_end(key)
+        while len(store) > self.limit:
+            store.popitem(last=False)
+
+    def has_met(self, part: Hashable) -> bool:
+        """Something made of it may be remembered."""
+        return part in self._met
 
     def recall(self, key: Hashable) -> float | None:
         with self._lock:
@@ -44,9 +55,11 @@ class Feedback:
     def forget(self) -> None:
         with self._lock:
             self._sizes.clear()
+            self._met.clear()
 
 
 _store = Feedback()
 remember = _store.remember
 recall = _store.recall
+has_met = _store.has_met
 forget = _store.forget
