@@ -34,6 +34,7 @@ class Costs:
     merge_step: float = 2.5  # one entry of several lists walked together
     search_step: float = 1.5  # one halving of a binary search or a gallop
     find: float = 0.3  # computing the place in a dense level inside the loops
+    gather: float = 0.7  # reading one more operand in the innermost loop over entries
     lookup: float = 2.0  # finding an entry by a table
     gallop: float = 8.0  # lists so many times longer are searched, not walked
 
@@ -65,7 +66,7 @@ class Costs:
 
     # -- whole steps
     blas_speed: float = 16.0  # multiply-adds of a dense product per step
-    call: float = 20000.0  # starting one more kernel
+    call: float = 15000.0  # starting one more kernel
 
     # -- when to choose what costs alone do not decide
     dense_vector: float = 0.25  # a sum over sparse operands is stored dense above this density

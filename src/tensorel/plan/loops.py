@@ -96,7 +96,8 @@ def simulate(order: tuple[str, ...], operands: list[Operand], supports: dict[str
             rate = costs.step if len(leaders) == 1 else costs.merge_step
         else:
             per = extent
-            rate = _dense_rate(name, operands, innermost, out_last, costs)
+            inside = out_last if position <= last_output else None  # a sum stays in registers
+            rate = _dense_rate(name, operands, innermost, inside, costs)
             sim.dense_loops.add(name)
         sim.cost += iters * (costs.enter + per * rate)
         keep = 1.0
@@ -120,7 +121,8 @@ def simulate(order: tuple[str, ...], operands: list[Operand], supports: dict[str
             k = depth[o.read] + (o.read in reads)
             while k < len(o.axes) and _bound(o.axes[k], bound):
                 if o.full[k] or o.findable[k]:
-                    sim.cost += visits * (0.0 if innermost else costs.find)
+                    sim.cost += visits * (
+                        costs.find if not innermost else costs.gather if leaders else 0.0)
                 elif not o.whole_lookup:
                     sim.cost += visits * costs.search_step * math.log2(o.segments[k] + 2.0)
                     if _required(supports[name], o.read):
