@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_ROOT_USER_ACTION = ignore
 export PIP_NO_INPUT = 1
 
-.PHONY: help demo test lint fuzz bench bench-optimizer clean
+.PHONY: help demo test lint fuzz bench bench-optimizer bench-optimality clean
 
 help:
 	@echo "make demo   install into $(VENV) and run the demo"
@@ -22,6 +22,7 @@ help:
 	@echo "make fuzz   compare $(FUZZ) random programs with NumPy"
 	@echo "make bench  install the peers, measure, write benchmarks/results/<date>.md and .json"
 	@echo "make bench-optimizer  naive programs beside hand-written ones, torch and DuckDB"
+	@echo "make bench-optimality  chosen plans beside the best of all plans of random programs"
 	@echo "make clean  remove $(VENV) and caches"
 
 demo: $(VENV)/.demo
@@ -43,6 +44,10 @@ bench: $(VENV)/.bench
 
 bench-optimizer: $(VENV)/.optimizer
 	$(PY) benchmarks/optimizer/run.py
+
+bench-optimality: $(VENV)/.test
+	$(PY) benchmarks/optimality/run.py --jobs $(JOBS) \
+	  --out benchmarks/results/$(shell date +%F)-optimality.md
 
 # pip's --group, which reads [dependency-groups], needs pip 25.1; Debian's is older.
 $(VENV)/.base: pyproject.toml
