@@ -34,11 +34,13 @@ class Keys:
     def __init__(self, tokens: Mapping[object, Hashable]) -> None:
         self.keys: dict[object, Hashable | None] = dict(tokens)
         self.formulas: dict[Ref, Callable[[], Lambda]] = {}
+        self.written: dict[Lambda, Callable[[], Lambda]] = {}
         self.tokens = tuple(tokens.values())
 
     def copy(self) -> Keys:
         other = copy.copy(self)
         other.keys, other.formulas = dict(self.keys), dict(self.formulas)
+        other.written = dict(self.written)
         return other
 
     @property
@@ -47,10 +49,11 @@ class Keys:
         return any(map(feedback.has_met, self.tokens))
 
     def add(self, definitions: Sequence[Definition]) -> None:
-        """Definitions whose formulas are not known yet."""
+        """Definitions as they will be computed; one that stands for a formula as it was
+        ``written`` before it was taken apart goes by that."""
         for d in definitions:
             if isinstance(d.tensor, Lambda):
-                self.formulas.setdefault(d.ref, partial(_itself, d.tensor))
+                self.formulas[d.ref] = self.written.get(d.tensor) or partial(_itself, d.tensor)
 
     def of(self, data: object) -> Hashable | None:
         """The key of a slot or of a definition; None where its contents have no name."""
