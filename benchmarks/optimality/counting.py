@@ -20,7 +20,7 @@ from typing import Any
 
 from tensorel.config import Config
 from tensorel.engines import kernel_step, local
-from tensorel.kernels import compiler
+from tensorel.kernels import cache, compiler
 from tensorel.kernels.symbols import libc
 from tensorel.plan.physical import BlasStep, Step
 from tensorel.storage.format import Format
@@ -152,8 +152,10 @@ def product(result: Stored, step: BlasStep, values: dict[str, Stored]) -> float:
 
 @contextmanager
 def counting() -> Iterator[None]:
-    """Kernels that are compiled meanwhile count; use in a process of its own."""
-    places = [(compiler, "compile_object", _compile), *(
+    """Kernels that are compiled meanwhile count; use in a process of its own. Counting code must
+    never reach the user's cache of kernels: in other processes the counter is not there."""
+    places = [(compiler, "compile_object", _compile), (cache, "load", lambda name: None),
+              (cache, "store", lambda name, payload: None), *(
         (module, name, _charged(getattr(module, name), charge)) for module, name, charge in (
             (kernel_step, "combine_list", listing), (kernel_step, "to_format", conversion),
             (local, "to_format", conversion), (local, "run_blas", product)))]
