@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -28,21 +29,25 @@ for n in (200, 400):
 """
 
 
-def run(*command: str) -> str:
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True)
+def run(cache: Path, *command: str) -> str:
+    """The output; counting code must not reach the cache of kernels."""
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True,
+                          env=os.environ | {"XDG_CACHE_HOME": str(cache)})
+    kept = list(cache.glob("tensorel/kernels/*"))
+    assert not kept, f"{len(kept)} entries"
     return done.stdout
 
 
-def test_instructions_are_counted() -> None:
+def test_instructions_are_counted(tmp_path: Path) -> None:
     """In proportion to the entries: some per entry."""
-    few, more = map(float, run("-c", COUNTED.format(folder=str(BENCHMARKS))).split())
+    few, more = map(float, run(tmp_path, "-c", COUNTED.format(folder=str(BENCHMARKS))).split())
     assert 1.0 < more < 40.0 and 0.5 < more / few < 1.5
 
 
 def test_a_short_run(tmp_path: Path) -> None:
     out, data = tmp_path / "report.md", tmp_path / "data.json"
-    run(str(BENCHMARKS / "optimality" / "run.py"), "--count", "2", "--first", "4", "--out",
-        str(out), "--json", str(data))
+    run(tmp_path / "cache", str(BENCHMARKS / "optimality" / "run.py"), "--count", "2", "--first",
+        "4", "--out", str(out), "--json", str(data))
     assert "| 1.20 |" in out.read_text() and "chosen:" in out.read_text()
     for d in json.loads(data.read_text()):
         assert d["ratio"] >= 1.0 and d["best"]["cost"] <= d["chosen"]["cost"]

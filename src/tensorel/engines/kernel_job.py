@@ -178,7 +178,8 @@ class Job:
             inner = _quantiles(best, np.linspace(0.0, 1.0, count + 1)[1:-1])
             if inner is None:
                 inner = np.arange(1, count) * extent // count
-            found = best.facts[key] = _pairs([0, *np.sort(inner).tolist(), extent])
+            inner = np.minimum(np.sort(inner), extent)  # the operand may be read in part
+            found = best.facts[key] = _pairs([0, *inner.tolist(), extent])
         return found  # type: ignore[return-value]
 
     def go(self, tasks: list[Callable[[int], int]], workers: int) -> None:
