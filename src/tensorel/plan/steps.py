@@ -131,8 +131,7 @@ class StepBuilder:
         if keep_fill or isinstance(body, Read) or signed:  # moved, not made; or -0 is not +0
             choice = replace(choice, output=replace(choice.output, keep_fill=True))
         table: dict[Expr, Expr] = {}
-        for o in choice.converts:  # steps with costs of their own
-            choice = replace(choice, cost=choice.cost - self.conversion_cost(o, choice.order))
+        for o in choice.converts:
             table[o.read] = self._reorder(o, choice.order)
         if table:
             body = replace_exprs(body, table)
