@@ -11,11 +11,11 @@ import tensorel as tr
 MATRIX_FORMATS = (
     "dense", "dense_f", "coo", "csr", "csc", "dcsr", "dcsc", "csf", "csf(1,0)", "dok", "trie",
     "trie(1,0)", "bsr", "bsr(2,3)", "dia", "band", "tril", "triu", "symmetric", "zorder", "bitmap",
-    "0;1", "1;0", ";0,1", "0,1;",
+    "0;1", "1;0", ";0,1", "0,1;", ";0;1", ";1;0",
 )
 CUBE_FORMATS = (
     "dense", "dense_f", "coo", "csf", "csf(2,0,1)", "csf(1,2,0)", "dok", "trie", "trie(2,1,0)",
-    "zorder", "0;1,2", "2,0;1", ";0,1,2",
+    "zorder", "0;1,2", "2,0;1", ";0,1,2", ";0,1;2", "1;0;2", ";2;1,0",
 )
 VECTOR_FORMATS = ("dense", "coo", "csf", "dok", "trie", "zorder", "0;", ";0")
 SHAPED = ("tril", "triu", "symmetric")

@@ -34,6 +34,7 @@ def formats_for(shape: tuple[int, ...], dtype: Any) -> list[str]:
         for k in (0, 1, rank - 1, rank):
             names.append(f"{','.join(axes[:k])};{','.join(axes[k:])}")
         names.append(f"{axes[-1]};{','.join(axes[:-1])}")
+        names.append(f";{','.join(axes[:-1])};{axes[-1]}")
     return names
 
 

@@ -15,6 +15,7 @@ from tensorel.plan.known import INDEX_LIMIT, index_dtype
 from tensorel.plan.loops import Operand, Simulation
 from tensorel.records import dataclass
 from tensorel.storage.format import Format
+from tensorel.storage.formats.coo import mixed
 from tensorel.storage.levels import Compressed, Dense
 from tensorel.storage.registry import resolve
 from tensorel.storage.stack import Stack
@@ -232,9 +233,7 @@ class Outputs(Aggregate):
         if out.assembly is Assembly.LIST:
             return self.want if self.want is not None else self._list_format(shape)
         if out.dense_tail:
-            levels = tuple(Dense(a) for a in order[: out.dense]) + tuple(
-                Compressed(k) for k in range(out.dense, rank - 1)) + (Dense(order[-1]),)
-            return Stack("csf+dense", order, levels)
+            return mixed(order[: out.dense], order[out.dense : -1], order[-1:])
         if rank == 1 and out.dense == 0:
             return resolve("coo", shape, self.dtype)
         if rank == 2 and out.dense <= 1:

@@ -29,7 +29,7 @@ _builders: dict[str, Builder] = {
     "tril": tril, "triu": triu, "symmetric": symmetric, "zorder": zorder, "bitmap": bitmap,
 }
 _PARAMETERIZED = re.compile(r"([a-z_][a-z0-9_]*)(?:\(([-0-9, ]*)\))?", re.IGNORECASE)
-_MIXED = re.compile(r"[0-9, ]*;[0-9, ]*")
+_MIXED = re.compile(r"[0-9, ]*;[0-9, ]*(;[0-9, ]*)?")
 _outside_read = False
 
 
@@ -97,14 +97,12 @@ def _read_entry_points() -> None:
 
 
 def _mixed(text: str, shape: tuple[int, ...]) -> Format:
-    dense_axes, sparse_axes = (
-        tuple(int(p) for p in part.split(",") if p.strip()) for part in text.split(";")
-    )
-    made = mixed(dense_axes, sparse_axes)
+    groups = (tuple(int(p) for p in part.split(",") if p.strip()) for part in text.split(";"))
+    made = mixed(*groups)
     if made.rank != len(shape):
         raise StorageError(
             f"format {text!r} names {made.rank} axes; the tensor has {len(shape)}, shape {shape}",
-            hint="name each axis once: dense axes; sparse axes",
+            hint="name each axis once: dense axes; sparse axes; dense axes below them, if any",
         )
     return made
 
@@ -117,7 +115,7 @@ def _unknown(text: str) -> StorageError:
     guess = f"did you mean {near[0]!r}? " if near else ""
     return StorageError(
         f"there is no format {text!r}",
-        hint=f"{guess}formats are {', '.join(known)}, 'csf(2,0,1)', 'bsr(4,4)' and '0;1,2'",
+        hint=f"{guess}formats are {', '.join(known)}, 'csf(2,0,1)', 'bsr(4,4)', '0;1,2' and ';0;1'",
     )
 
 

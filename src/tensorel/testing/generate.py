@@ -186,6 +186,8 @@ def _random_format(rng: Rng, array: Array, fill: object) -> tuple[str | None, Ar
             str(k) for k in range(rank)
         ]
         names += [",".join(axes[:cut]) + ";" + ",".join(axes[cut:])]
+        names += [";".join(map(",".join, (axes[: cut - 1], axes[cut - 1 : -1], axes[-1:])))] * (
+            0 < cut < rank)
         names += [f"csf({','.join(str(k) for k in rng.permutation(rank))})"]
     if rank == 2:
         names += [f"bsr({rng.integers(1, 4)},{rng.integers(1, 4)})"]
