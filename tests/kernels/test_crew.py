@@ -244,6 +244,19 @@ def test_steps_on_the_crew(eager: None, threads: int, fmt: str) -> None:
             assert a.sum().compute().item() == dense.sum()
 
 
+@pytest.mark.parametrize("kept", [1, 7, 130, 399])
+def test_operands_read_in_part(eager: None, kept: int) -> None:
+    """The quantiles of an operand's rows may lie behind the end of the loop."""
+    rng = np.random.default_rng(kept)
+    dense = rng.integers(0, 5, (400, 300)) * (rng.random((400, 300)) < 0.2).astype(float)
+    w = rng.integers(1, 9, (kept, 300)).astype(float)
+    a = tr.asarray(dense).to_format("csr")
+    with tr.options(threads=2):
+        assert np.array_equal((a[:kept] * w).sum(axis=1).to_numpy(), (dense[:kept] * w).sum(1))
+        assert np.array_equal((a[:kept] + w).to_numpy(), dense[:kept] + w)
+        assert (a[:kept] * w).sum().compute().item() == (dense[:kept] * w).sum()
+
+
 def test_steps_on_the_crew_from_many_threads(eager: None) -> None:
     dense = np.arange(6000.0).reshape(100, 60) % 7
     a, x, wrong = tr.asarray(dense).to_format("csr"), np.arange(60.0), list[int]()
