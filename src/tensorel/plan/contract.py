@@ -7,7 +7,6 @@ along as a mask. Exact search over sets of eliminated indices up to a size, gree
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import partial
 
@@ -25,131 +24,14 @@ from tensorel.plan.definitions import (
     product_of,
     replace_exprs,
 )
+from tensorel.plan.eliminate import Limits, Node, Search
 from tensorel.plan.estimate import Estimator, filled, loops_inside
+from tensorel.plan.greedy import cheapest_steps
 from tensorel.plan.sequences import is_listed, sequences
-from tensorel.plan.sizes import Factor, Group, Sizes
-from tensorel.records import dataclass
+from tensorel.plan.sizes import Factor, Sizes
 from tensorel.stats.facts import TensorStats
 from tensorel.stats.pointset import Relation, everything
 from tensorel.stats.reading import as_stats
-
-EXACT_INDICES, EXACT_FACTORS = 6, 7
-
-
-@dataclass(frozen=True, slots=True)
-class Elimination:
-    """One step: join ``factors`` and reduce over ``indices``."""
-
-    factors: tuple[Factor, ...]
-    indices: frozenset[str]
-    result: Factor
-    cost: float
-
-
-@dataclass
-class Search:
-    """Finds the cheapest sequence of eliminations."""
-
-    sizes: Sizes
-    memory: int
-    item: int
-    may_use_blas: bool
-
-    def __post_init__(self) -> None:
-        self.memo: dict[tuple[Group, frozenset[str]], tuple[float, tuple[Elimination, ...]]] = {}
-        self.steps: dict[tuple[Group, frozenset[str]], Elimination] = {}
-
-    def step(self, group: Group, indices: frozenset[str]) -> Elimination:
-        """Join the factors of a group and reduce over some indices."""
-        found = self.steps.get((group, indices))
-        if found is None:
-            found = self.steps[group, indices] = self._step(group, indices)
-        return found
-
-    def _step(self, group: Group, indices: frozenset[str]) -> Elimination:
-        sizes, costs = self.sizes, self.sizes.costs
-        names = frozenset().union(*(f.free for f in group))
-        kept = names - indices
-        room = sizes.room(kept)
-        dense = all(f.dense for f in group)
-        blas = dense and len(group) == 2 and all(f.plain for f in group) and self.may_use_blas
-        work = sizes.room(names) / costs.blas_speed if blas and indices else sizes.cost(group)
-        relation = everything({n: sizes.extents[n] for n in sorted(kept)}) if dense \
-            else sizes.result(group, kept)
-        full = dense or relation.estimate > costs.dense_vector * room
-        cells = room if full else relation.estimate
-        write = cells * (costs.write_dense if full else costs.write_sparse)
-        if cells * self.item > self.memory:
-            write = math.inf
-        parts = frozenset().union(*(f.parts for f in group))
-        ordered = tuple(sorted(group, key=lambda f: sorted(f.parts)))
-        return Elimination(ordered, indices, Factor(parts, kept, relation, full, full),
-                           work + write + costs.call + sizes.scattered(group, kept))
-
-    def options(self, factors: Group, left: frozenset[str]) -> list[Elimination]:
-        found: dict[tuple[Group, frozenset[str]], Elimination] = {}
-
-        def offer(group: Group, indices: frozenset[str]) -> None:
-            if (group, indices) not in found:
-                found[group, indices] = self.step(group, indices)
-
-        offer(factors, left)
-        for name in sorted(left):
-            group = frozenset(f for f in factors if name in f.free)
-            if not group:
-                continue
-            names = frozenset().union(*(f.free for f in group))
-            masks = frozenset(f for f in factors - group if f.free <= names and not f.dense)
-            together = frozenset(
-                n for n in left if all(n not in f.free for f in factors - group) and n in names
-            )
-            for chosen in (group, group | masks):
-                offer(chosen, frozenset((name,)))
-                offer(chosen, together)
-        return list(found.values())
-
-    def best(self, factors: Group, left: frozenset[str]
-             ) -> tuple[float, tuple[Elimination, ...]]:
-        if not left:
-            if len(factors) <= 1:
-                return 0.0, ()
-            last = self.step(factors, frozenset())
-            return last.cost, (last,)
-        key = (factors, left)
-        known = self.memo.get(key)
-        if known is not None:
-            return known
-        found: tuple[float, tuple[Elimination, ...]] = (math.inf, ())
-        for option in sorted(self.options(factors, left), key=lambda o: o.cost):
-            if option.cost >= found[0] and found[1]:
-                continue
-            rest = (factors - set(option.factors)) | {option.result}
-            cost, steps = self.best(rest, left - option.indices)
-            if option.cost + cost < found[0] or not found[1]:
-                found = option.cost + cost, (option, *steps)
-        self.memo[key] = found
-        return found
-
-    def greedy(self, factors: Group, left: frozenset[str]
-               ) -> tuple[float, tuple[Elimination, ...]]:
-        """The step each time that leaves least: its cost less what it takes away."""
-        steps: list[Elimination] = []
-        total = 0.0
-        while left or len(factors) > 1:
-            if not left:
-                pair = sorted(factors, key=lambda f: (f.relation.estimate, sorted(f.parts)))[:2]
-                choice = self.step(frozenset(pair), frozenset())
-            else:
-                groups = [(n, frozenset(f for f in factors if n in f.free)) for n in sorted(left)]
-                options = [self.step(g, frozenset((n,))) for n, g in groups if g] or [
-                    self.step(factors, left)]  # the rest is in no factor: it repeats
-                choice = min(options, key=lambda o: (
-                    o.cost - sum(f.relation.estimate for f in o.factors), sorted(o.indices)))
-            steps.append(choice)
-            total += choice.cost
-            factors = (factors - set(choice.factors)) | {choice.result}
-            left = left - choice.indices
-        return total, tuple(steps)
 
 
 def order_contractions(program: Program) -> None:
@@ -178,27 +60,25 @@ def _order(program: Program, d: Definition, lam: Lambda, body: Reduce) -> list[D
     exprs = factors_of(body.body, times)
     if len(exprs) < 2:
         return [d]
-    extents = {a.name: a.extent for a in (*lam.axes, *body.axes)}
+    sizes = Sizes({a.name: a.extent for a in (*lam.axes, *body.axes)}, program.config.costs)
     reduced = frozenset(a.name for a in body.axes)
     if len(exprs) == 2 and all(reduced <= e.free for e in exprs):
         return [d]  # one join, nothing to choose
-    factors = _factors(program, exprs, times, extents, exact=len(reduced) > 1 or len(exprs) > 2)
-    blas = body.op is ops.add and body.dtype.kind in "fc"
-    search = Search(Sizes(extents, program.config.costs), program.config.memory // 2,
-                    body.dtype.itemsize, blas)
-    small = len(reduced) <= EXACT_INDICES and len(factors) <= EXACT_FACTORS
+    factors = _factors(program, exprs, times, sizes, exact=len(reduced) > 1 or len(exprs) > 2)
+    limits = Limits(program.config.memory // 2, body.dtype.itemsize,
+                    body.op is ops.add and body.dtype.kind in "fc")
+    search = Search(sizes, [Node(f) for f in factors], sizes.mask(reduced), limits)
     if program.decisions.listing and is_listed(factors, reduced):
-        steps = program.decisions.decide(
-            "order of contraction", d.name, sequences(search, frozenset(factors), reduced))
+        last = program.decisions.decide("order of contraction", d.name, sequences(search))
     else:
-        _, steps = (search.best if small else search.greedy)(frozenset(factors), reduced)
-    if len(steps) <= 1:
+        last = cheapest_steps(search)
+    if not any(n.inputs for n in last.inputs):
         return [d]
     program.fire("order-contraction: eliminate indices one after another")
-    return _emit(program, d, lam, body, times, exprs, steps, extents)
+    return _Emitter(program, d, lam, body, times, sizes).run(exprs, last)
 
 
-def _factors(program: Program, exprs: list[Expr], times: ops.Operator, extents: dict[str, int],
+def _factors(program: Program, exprs: list[Expr], times: ops.Operator, sizes: Sizes,
              exact: bool) -> list[Factor]:
     """The factors with the points where each has entries. Outside these a factor is the
     annihilator of the product, or it counts as dense. ``exact``: there are several orders to
@@ -212,11 +92,11 @@ def _factors(program: Program, exprs: list[Expr], times: ops.Operator, extents: 
     exact = exact and dense.count(False) > 1  # one sparse factor meets itself alone
     found = []
     for k, (e, cover, full) in enumerate(zip(exprs, covers, dense)):
-        own = {n: extents[n] for n in sorted(e.free)}
-        relation = everything(own) if full else estimator.relation(cover.support, own, exact)
+        own = {n: sizes.extents[n] for n in sorted(e.free)}
+        relation = None if full else estimator.relation(cover.support, own, exact)
         plain = isinstance(e, Read) and full and all(isinstance(i, Index) for i in e.indices)
-        found.append(Factor(frozenset((k,)), e.free, relation, full, plain,
-                            () if full else _stored_order(e)))
+        order = () if full else tuple([sizes.bit[n] for n in _stored_order(e)])
+        found.append(Factor(1 << k, sizes.mask(e.free), relation, full, plain, order))
     return found
 
 
@@ -229,30 +109,55 @@ def _stored_order(e: Expr) -> tuple[str, ...]:
     return ()
 
 
-def _emit(program: Program, d: Definition, lam: Lambda, body: Reduce, times: ops.Operator,
-          exprs: list[Expr], steps: tuple[Elimination, ...], extents: dict[str, int]
-          ) -> list[Definition]:
-    made: dict[frozenset[int], Expr] = {frozenset((k,)): e for k, e in enumerate(exprs)}
-    definitions: list[Definition] = []
-    for number, s in enumerate(steps):
-        joined = product([made[f.parts] for f in s.factors], times)
-        axes = tuple(Axis(n, extents[n]) for n in sorted(s.indices))
-        value: Expr = Reduce(body.op, axes, joined) if axes else joined
-        if number == len(steps) - 1:
-            definitions.append(replace(d, tensor=Lambda(lam.axes, value)))
-            break
-        names = _natural_order(joined, s.result.free)
-        own = tuple(Axis(n, extents[n]) for n in names)
-        t = program.define(Lambda(own, value))
+class _Emitter:
+    """Writes steps as definitions."""
+
+    def __init__(self, program: Program, d: Definition, lam: Lambda, body: Reduce,
+                 times: ops.Operator, sizes: Sizes) -> None:
+        self.program, self.d, self.lam, self.body = program, d, lam, body
+        self.times, self.sizes = times, sizes
+        self.made: list[Definition] = []
+
+    def run(self, exprs: list[Expr], last: Node) -> list[Definition]:
+        read: dict[Node, Expr] = {}
+        stack = [(last, False)]
+        while stack:  # inputs first, in the order of the factors
+            node, ready = stack.pop()
+            if not node.inputs:
+                read[node] = exprs[node.factor.parts.bit_length() - 1]
+            elif ready and node is not last:
+                read[node] = self._define(node, self._value(node, read))
+            elif ready:
+                value = Lambda(self.lam.axes, self._value(node, read))
+                self.made.append(replace(self.d, tensor=value))
+            else:
+                stack.append((node, True))
+                stack += [(n, False) for n in sorted(node.inputs, key=_place, reverse=True)]
+        return self.made
+
+    def _value(self, node: Node, read: dict[Node, Expr]) -> Expr:
+        joined = product([read[n] for n in sorted(node.inputs, key=_place)], self.times)
+        extents = self.sizes.extents
+        axes = tuple(Axis(n, extents[n]) for n in self.sizes.named(node.indices))
+        return Reduce(self.body.op, axes, joined) if axes else joined
+
+    def _define(self, node: Node, value: Expr) -> Read:
+        factor = node.factor
+        names = _natural_order(value, frozenset(self.sizes.named(factor.free)))
+        own = tuple(Axis(n, self.sizes.extents[n]) for n in names)
+        t = self.program.define(Lambda(own, value))
         source = t.source()
         size = search_size(own)
-        relation = s.result.relation
-        count = size if s.result.dense else relation.estimate
-        program.stats[source.data] = Stats(
-            count, size, s.result.dense, partial(_facts, relation, names))
-        definitions.append(t)
-        made[s.result.parts] = Read(source, tuple(Index(n) for n in names))
-    return definitions
+        relation = factor.relation or everything({a.name: a.extent for a in own})
+        self.program.stats[source.data] = Stats(
+            self.sizes.entries(factor), size, factor.dense, partial(_facts, relation, names))
+        self.made.append(t)
+        return Read(source, tuple(Index(n) for n in names))
+
+
+def _place(node: Node) -> int:
+    """Steps are written in the order of the first factor below them."""
+    return node.factor.parts & -node.factor.parts
 
 
 def _facts(relation: Relation, names: list[str], exact: bool) -> TensorStats:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sized
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sized
+from itertools import combinations, product
 
 from tensorel.plan.decide import Option
-from tensorel.plan.sizes import Group
-
-if TYPE_CHECKING:
-    from tensorel.plan.contract import Elimination, Search
-
-    Steps = tuple[Elimination, ...]
-
+from tensorel.plan.eliminate import TOO_LARGE, Node, Search
+from tensorel.plan.sizes import bits
 
 LISTED = 5  # indices at most, and one more factors: beyond, the best is all there is
 MOST = 400
@@ -24,30 +18,83 @@ def is_listed(factors: Sized, left: Sized) -> bool:
     return len(left) <= LISTED and len(factors) <= LISTED + 1
 
 
-def sequences(search: Search, factors: Group, left: frozenset[str]) -> list[Option[Steps]]:
-    """The ``MOST`` cheapest. Those that differ only in the order of independent steps count as
-    one; the cheapest sequences end in cheapest sequences, so each state keeps so many."""
-    memo: dict[tuple[Group, frozenset[str]], list[tuple[float, Steps]]] = {}
-
-    def go(factors: Group, left: frozenset[str]) -> list[tuple[float, Steps]]:
-        if not left:
-            return [search.best(factors, left)]
-        if (factors, left) not in memo:
-            found: dict[object, tuple[float, Steps]] = {}
-            for option in search.options(factors, left):
-                rest = (factors - set(option.factors)) | {option.result}
-                for cost, steps in go(rest, left - option.indices):
-                    whole = (option, *steps)
-                    key = frozenset((s.factors, s.indices) for s in whole)
-                    found.setdefault(key, (option.cost + cost, whole))
-            memo[factors, left] = sorted(found.values(), key=lambda x: x[0])[:MOST]
-        return memo[factors, left]
-
-    possible = [x for x in go(factors, left) if x[0] < math.inf] or [search.best(factors, left)]
-    return [Option(cost, steps, _words(steps)) for cost, steps in possible]
+def sequences(search: Search, most: int = MOST) -> list[Option[Node]]:
+    """The ``most`` cheapest, the best first. Those that differ only in the order of independent
+    steps are one; the cheapest ways are made of cheapest ways, so each set keeps so many."""
+    found = _All(search, most).ways()
+    possible = [n for n in found if n.cost < TOO_LARGE] or found[:1]
+    return [Option(n.cost, n, _words(search, n)) for n in possible]
 
 
-def _words(steps: Steps) -> str:
-    if len(steps) == 1:
-        return "all at once"
-    return " then ".join(", ".join(sorted(s.indices)) or "the rest" for s in steps)
+class _All:
+    def __init__(self, search: Search, most: int) -> None:
+        self.search, self.most = search, most
+        self.memo: dict[tuple[int, int], list[Node]] = {}
+
+    def ways(self) -> list[Node]:
+        s = self.search
+        untouched = s.all & ~s.touched(s.reduced)
+        if untouched or s.loose or len(s.parts(s.reduced)) != 1:
+            return self._list(s.reduced, untouched, [0, *_subsets(s.reduced)])
+        return self.solve(s.reduced, 0)
+
+    def solve(self, indices: int, masks: int) -> list[Node]:
+        key = (indices, masks)
+        if key not in self.memo:
+            self.memo[key] = self._list(indices, masks, list(_subsets(indices)))
+        return self.memo[key]
+
+    def _list(self, indices: int, masks: int, last_sets: list[int]) -> list[Node]:
+        s, found = self.search, dict[object, Node]()
+        made = s.factor(indices, masks)
+        loose = s.loose if indices == s.reduced else 0
+        for last in last_sets:
+            for inputs in self._inputs(indices, last, masks):
+                node = inputs[0] if len(inputs) == 1 and not last | loose else s.step(
+                    made, last | loose, inputs)
+                if node is not None:
+                    found.setdefault(_steps(node), node)
+        return sorted(found.values(), key=lambda n: n.cost)[: self.most]
+
+    def _inputs(self, indices: int, last: int, masks: int) -> Iterator[list[Node]]:
+        s = self.search
+        parts = s.parts(indices & ~last)
+        direct = (s.touched(indices) | masks) & ~s.touched(indices & ~last)
+        own = [{0, s.masks(p, direct)} for p in parts]
+        for taken in product(*[sorted(o) for o in own]):
+            together = 0
+            for t in taken:
+                together |= t
+            if together.bit_count() == sum([t.bit_count() for t in taken]):
+                rest = s.members(direct & ~together)
+                for nodes in product(*[self.solve(p, t) for p, t in zip(parts, taken)]):
+                    yield [*nodes, *rest]
+
+
+def _steps(node: Node) -> frozenset[tuple[int, frozenset[int]]]:
+    """The steps that make a factor, in no order."""
+    found: set[tuple[int, frozenset[int]]] = set()
+    stack = [node]
+    while stack:
+        n = stack.pop()
+        if n.inputs:
+            found.add((n.indices, frozenset([m.factor.parts for m in n.inputs])))
+            stack += n.inputs
+    return frozenset(found)
+
+
+def _subsets(indices: int) -> Iterator[int]:
+    singles = bits(indices)
+    for size in range(1, len(singles) + 1):
+        yield from [sum(some) for some in combinations(singles, size)]
+
+
+def _words(search: Search, last: Node) -> str:
+    words: list[str] = []
+    stack = [last]
+    while stack:
+        node = stack.pop()
+        if node.inputs:
+            words.append(", ".join(search.sizes.named(node.indices)) or "the rest")
+            stack += node.inputs
+    return " then ".join(reversed(words)) if len(words) > 1 else "all at once"

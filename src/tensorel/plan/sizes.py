@@ -4,44 +4,53 @@ The loops of a join bind one index after another. Whoever has the index leads wi
 list; the others are looked up. So the cost is the number of points of each prefix of the loops,
 *before* the last index is checked against all factors: a cycle of four factors visits all paths of
 three, however few of them close. Sizes of prefixes multiply projected counts, corrected for each
-pair of factors by how much more often their coordinates meet than chance would have it."""
+pair of factors by how much more often their coordinates meet than chance would have it.
+
+Sets of indices are bits of an integer: bit k is the k-th name."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from heapq import heappop, heappush
 
 from tensorel.costs import Costs
-from tensorel.records import dataclass
+from tensorel.records import dataclass, field
 from tensorel.stats.combine import extend, join, matches
 from tensorel.stats.pointset import Relation
 from tensorel.stats.reduction import project
 
 SEARCHED = 7  # so many indices have all their orders tried
+PAIRED = 8  # up to so many factors are compared each with each
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Factor:
     """A factor of a product: given, or made by eliminating indices from others (``parts`` are the
-    given ones below it). ``plain``: a whole dense tensor that BLAS can take. ``order``: its
-    indices as a sparse storage nests them, where that is known."""
+    given ones below it). ``relation``: where it has entries; None: everywhere. ``plain``: a whole
+    dense tensor that BLAS can take. ``order``: its indices as a sparse storage nests them, where
+    that is known."""
 
-    parts: frozenset[int]
-    free: frozenset[str]
-    relation: Relation
+    parts: int
+    free: int
+    relation: Relation | None
     dense: bool
     plain: bool
-    order: tuple[str, ...] = ()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Factor) and self.parts == other.parts and self.free == other.free
-
-    def __hash__(self) -> int:
-        return hash((self.parts, self.free))
+    order: tuple[int, ...] = ()
+    counts: dict[int, float] = field(default_factory=dict)
+    views: dict[int, Relation] = field(default_factory=dict)
 
 
-Group = frozenset[Factor]
-Names = frozenset[str]
+@lru_cache(maxsize=1 << 14)
+def bits(mask: int) -> tuple[int, ...]:
+    """The single bits of a set, lowest first."""
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low)
+        mask ^= low
+    return tuple(found)
 
 
 class Sizes:
@@ -49,146 +58,209 @@ class Sizes:
 
     def __init__(self, extents: Mapping[str, int], costs: Costs) -> None:
         self.extents, self.costs = extents, costs
-        self._projections: dict[tuple[Factor, Names], Relation] = {}
-        self._lifts: dict[tuple[Factor, Names, Factor, Names], float] = {}
-        self._joins: dict[Group, Relation] = {}
-        self._costs: dict[Group, float] = {}
+        self.names = sorted(extents)
+        self.bit = {n: 1 << k for k, n in enumerate(self.names)}
+        self.extent = {1 << k: float(extents[n]) for k, n in enumerate(self.names)}
+        self._rooms: dict[int, float] = {0: 1.0}
+        self._lifts: dict[tuple[Factor, int, Factor, int], float] = {}
 
-    def room(self, names: Iterable[str]) -> float:
-        return math.prod(float(self.extents[n]) for n in names)
+    def mask(self, names: Iterable[str]) -> int:
+        found = 0
+        for n in names:
+            found |= self.bit[n]
+        return found
 
-    def scattered(self, group: Group, kept: Names) -> float:
+    def named(self, mask: int) -> list[str]:
+        return [self.names[b.bit_length() - 1] for b in bits(mask)]
+
+    def room(self, mask: int) -> float:
+        """The number of all index tuples."""
+        found = self._rooms.get(mask)
+        if found is None:
+            low = mask & -mask
+            found = self._rooms[mask] = self.extent[low] * self.room(mask ^ low)
+        return found
+
+    def entries(self, f: Factor) -> float:
+        """What is stored of a factor."""
+        return self.room(f.free) if f.dense or f.relation is None else f.relation.estimate
+
+    def scattered(self, group: Iterable[Factor], kept: int) -> float:
         """The cost of sums that are not finished one by one: a sparse operand is walked as it is
         stored, and what stays is not what its outer levels hold."""
         found = 0.0
         for f in group:
-            held = [n for n in f.order if n in kept]
-            if f.order and tuple(held) != f.order[: len(held)]:
-                found = max(found, self.costs.join_scatter * f.relation.estimate)
+            if f.order:
+                gone = False
+                for b in f.order:
+                    if not b & kept:
+                        gone = True
+                    elif gone:
+                        found = max(found, self.costs.join_scatter * self.entries(f))
         return found
 
     # -- relations -----------------------------------------------------------------------------
 
-    def joined(self, group: Group) -> Relation:
-        """The points where all factors have entries."""
-        found = self._joins.get(group)
-        if found is None:
-            ordered = sorted(group, key=lambda f: sorted(f.parts))
-            names = dict.fromkeys(n for f in ordered for n in sorted(f.free))
-            sparse = [f.relation for f in ordered if not f.dense]
-            found = extend(join(*sparse), {n: self.extents[n] for n in names})
-            self._joins[group] = found
-        return found
+    def result(self, group: Sequence[Factor], kept: int) -> Relation | None:
+        """The cells of the join reduced to the indices that stay; None: all of them."""
+        sparse = [f.relation for f in group if not f.dense and f.relation is not None]
+        if not sparse:
+            return None
+        names = dict.fromkeys(n for f in group for n in self.named(f.free))
+        met = extend(join(*sparse), {n: self.extents[n] for n in names})
+        return project(met, self.named(kept))
 
-    def result(self, group: Group, kept: Names) -> Relation:
-        """The cells of the join reduced to the indices that stay."""
-        return project(self.joined(group), kept)
-
-    def projection(self, f: Factor, names: Names) -> Relation:
-        if names == f.free:
+    def projection(self, f: Factor, mask: int) -> Relation:
+        assert f.relation is not None, "a sparse factor has its points"
+        if mask == f.free:
             return f.relation
-        found = self._projections.get((f, names))
+        found = f.views.get(mask)
         if found is None:
-            found = self._projections[f, names] = project(f.relation, names)
+            found = f.views[mask] = project(f.relation, self.named(mask))
         return found
 
     # -- numbers -------------------------------------------------------------------------------
 
-    def _count(self, f: Factor, names: Names) -> float:
-        if f.dense:
-            return self.room(names)
-        if len(names) == 1:
-            (name,) = names
-            return f.relation.distinct[name]
-        return self.projection(f, names).estimate
+    def count(self, f: Factor, mask: int) -> float:
+        """The different values of some indices of a factor."""
+        found = f.counts.get(mask)
+        if found is None:
+            if f.dense or f.relation is None:
+                found = self.room(mask)
+            elif mask & (mask - 1):
+                found = self.projection(f, mask).estimate
+            else:
+                found = f.relation.distinct[self.names[mask.bit_length() - 1]] if mask else 1.0
+            f.counts[mask] = found
+        return found
 
-    def _lift(self, f: Factor, a: Names, g: Factor, b: Names) -> float:
+    def lift(self, f: Factor, a: int, g: Factor, b: int) -> float:
         """How much more often two projected factors meet than independent ones."""
+        shared = a & b
+        if not shared & (shared - 1):  # one index: other indices change how often it counts
+            a = shared if a == shared else f.free
+            b = shared if b == shared else g.free
         key = (f, a, g, b)
         found = self._lifts.get(key)
         if found is None:
-            shared = a & b
-            chance = self._count(f, a) * self._count(g, b) / self.room(shared)
-            met = matches(self.projection(f, a), self.projection(g, b), shared)
+            chance = self.count(f, a) * self.count(g, b) / self.room(shared)
+            met = matches(self.projection(f, a), self.projection(g, b),
+                          frozenset(self.named(shared)))
             found = self._lifts[key] = met / chance if chance > 0 else 1.0
         return found
 
-    def points(self, views: list[tuple[Factor, Names]]) -> float:
-        """Points at which projected factors agree."""
-        total, seen = 1.0, dict[str, int]()
-        for f, names in views:
-            total *= self._count(f, names)
-            for n in names:
-                seen[n] = seen.get(n, 0) + 1
-        for n, times in seen.items():
-            if times > 1:
-                total /= max(float(self.extents[n]), 1.0) ** (times - 1)
-        sparse = [(f, names) for f, names in views if not f.dense]
+    def points(self, factors: Sequence[Factor], bound: int) -> float:
+        """Points over the bound indices at which all factors agree, each projected on them."""
+        total, once, sparse = 1.0, 0, []
+        for f in factors:
+            mask = f.free & bound
+            if mask:
+                total *= self.count(f, mask) / self.room(mask & once)
+                once |= mask
+                if not f.dense:
+                    sparse.append((f, mask))
+        far = 1 if len(sparse) > PAIRED else len(sparse)
         for k, (f, a) in enumerate(sparse):
-            for g, b in sparse[k + 1 :]:
-                if not a.isdisjoint(b):
-                    total *= self._lift(f, a, g, b)
+            for g, b in sparse[k + 1 : k + 1 + far]:
+                if a & b:
+                    total *= self.lift(f, a, g, b)
         return total
 
-    def cost(self, group: Group) -> float:
-        """Of the cheapest loops over the join."""
-        found = self._costs.get(group)
+    def loops(self, factors: Sequence[Factor], limit: float = math.inf) -> float:
+        """The cost of the cheapest loops over the join; infinite where it is not below the
+        limit."""
+        names = 0
+        for f in factors:
+            names |= f.free
+        walk = _Loops(self, factors, names)
+        if all([f.dense for f in factors]):  # noqa: C419
+            return walk.dense()
+        return walk.cheapest(limit) if names.bit_count() <= SEARCHED else walk.one_by_one()
+
+
+class _Loops:
+    """The loops over one join."""
+
+    def __init__(self, sizes: Sizes, factors: Sequence[Factor], names: int) -> None:
+        self.sizes, self.factors, self.names = sizes, factors, names
+        self.sparse = [f for f in factors if not f.dense]
+        self.near = self.sparse if len(self.sparse) <= PAIRED else []
+        self.inside: dict[int, float] = {0: 1.0}
+
+    def dense(self) -> float:
+        """Of loops over dense factors: they differ by what is entered alone."""
+        total, costs = 0.0, self.sizes.costs
+        outside, left = 1.0, sorted(bits(self.names), key=lambda b: self.sizes.extent[b])
+        for k, b in enumerate(left):
+            extent = self.sizes.extent[b]
+            last = k == len(left) - 1
+            total += outside * (
+                costs.enter + extent * (costs.vector_step if last else costs.dense_step))
+            outside *= extent
+        return total
+
+    def cheapest(self, limit: float) -> float:
+        """The shortest way from no index bound to all of them (Dijkstra, 1959)."""
+        best = {0: 0.0}
+        heap = [(0.0, 0)]
+        singles = bits(self.names)
+        while heap:
+            cost, bound = heappop(heap)
+            if bound == self.names:
+                return cost
+            if cost > best[bound]:
+                continue
+            outside = self.visited(bound)
+            for v in singles:
+                if not v & bound:
+                    more = bound | v
+                    step = cost + self.step(bound, v, outside, more == self.names)
+                    if step < best.get(more, limit):
+                        best[more] = step
+                        heappush(heap, (step, more))
+        return math.inf
+
+    def one_by_one(self) -> float:
+        """Indices bound by the cheapest step each time."""
+        bound, total, left = 0, 0.0, list(bits(self.names))
+        while left:
+            outside = self.visited(bound)
+            cost, v = min([(self.step(bound, v, outside, len(left) == 1), v) for v in left])
+            total += cost
+            bound |= v
+            left.remove(v)
+        return total
+
+    def visited(self, bound: int) -> float:
+        found = self.inside.get(bound)
         if found is None:
-            factors = sorted(group, key=lambda f: sorted(f.parts))
-            found = self._costs[group] = self._loops(factors)
+            found = self.inside[bound] = self.sizes.points(self.factors, bound)
         return found
 
-    def _loops(self, factors: list[Factor]) -> float:
-        names = sorted(frozenset().union(*(f.free for f in factors)))
-        if len(names) > SEARCHED:
-            return self._one_order(factors, names)
-        best: dict[Names, float] = {frozenset(): 0.0}
-        layer: list[Names] = [frozenset()]
-        for _ in names:
-            following: dict[Names, float] = {}
-            for bound in layer:
-                outside = self._valid(factors, bound)
-                for v in names:
-                    if v not in bound:
-                        step = best[bound] + self._step(factors, bound, v, outside,
-                                                        len(bound) + 1 == len(names))
-                        more = bound | {v}
-                        if step < following.get(more, math.inf):
-                            following[more] = step
-            best.update(following)
-            layer = sorted(following, key=sorted)
-        return best[frozenset(names)]
-
-    def _one_order(self, factors: list[Factor], names: list[str]) -> float:
-        """Indices bound by the cheapest step each time."""
-        bound: Names = frozenset()
-        total = 0.0
-        while len(bound) < len(names):
-            outside = self._valid(factors, bound)
-            last = len(bound) + 1 == len(names)
-            cost, v = min((self._step(factors, bound, v, outside, last), v)
-                          for v in names if v not in bound)
-            total += cost
-            bound |= {v}
-        return total
-
-    def _valid(self, factors: list[Factor], bound: Names) -> float:
-        return self.points([(f, f.free & bound) for f in factors if not f.free.isdisjoint(bound)])
-
-    def _step(self, factors: list[Factor], bound: Names, v: str, outside: float, last: bool
-              ) -> float:
+    def step(self, bound: int, v: int, outside: float, last: bool) -> float:
         """One loop over ``v`` inside those over ``bound``."""
-        costs = self.costs
-        leaders = [f for f in factors if v in f.free and not f.dense]
+        sizes, costs = self.sizes, self.sizes.costs
+        leaders = [f for f in self.sparse if f.free & v]
         if not leaders:
-            return outside * (
-                costs.enter + self.extents[v] * (costs.vector_step if last else costs.dense_step))
-        rest = [(f, f.free & bound) for f in factors]
-        best = math.inf
-        for leader in leaders:
-            views = [(f, names | {v} if f is leader else names) for f, names in rest
-                     if names or f is leader]
-            best = min(best, self.points(views))
-        lookups = (len(leaders) - 1) * costs.join_lookup + costs.join_find * sum(
-            v in f.free for f in factors if f.dense)
-        return outside * costs.enter + best * (costs.step + lookups)
+            return outside * (costs.enter + sizes.extent[v] * (
+                costs.vector_step if last else costs.dense_step))
+        best = min([self.led(f, bound, v, outside) for f in leaders])
+        dense = sum([1 for f in self.factors if f.dense and f.free & v])
+        return outside * costs.enter + best * (
+            costs.step + (len(leaders) - 1) * costs.join_lookup + dense * costs.join_find)
+
+    def led(self, f: Factor, bound: int, v: int, outside: float) -> float:
+        """Points when one factor goes on to ``v`` and the others stay where they are."""
+        sizes, held = self.sizes, f.free & bound
+        fewer = sizes.count(f, held)
+        if not fewer:
+            return 0.0
+        found = outside * sizes.count(f, held | v) / fewer
+        if held:
+            for g in self.near:
+                if g is not f and g.free & held:
+                    other = g.free & bound
+                    before = sizes.lift(f, held, g, other)
+                    if before:
+                        found *= sizes.lift(f, held | v, g, other) / before
+        return found

@@ -21,6 +21,8 @@ from tensorel.stats.polys import (
     to_total,
 )
 
+WIDE = 6  # relations of more indices keep no bounds between each two of them
+
 
 def reduce_over(r: Relation, names: Collection[str]) -> Relation:
     """The values of the other indices that have a point: a reduction over ``names``."""
@@ -78,7 +80,7 @@ def _projected(r: Relation, keep: Names) -> Constraints:
         for n in keep:
             one = frozenset((n,))
             tighten(constraints, one, keep - one, inf, r.chains.bound(keep, one))
-            if len(keep) > 2:
+            if 2 < len(keep) <= WIDE:
                 for m in keep - one:
                     tighten(constraints, one, frozenset((m,)), inf,
                             r.chains.bound(frozenset((m,)), one))

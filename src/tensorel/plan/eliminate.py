@@ -1,0 +1,357 @@
+"""The cheapest sequence of steps that eliminates indices from a product of factors.
+
+A step joins factors and sums over indices that no other factor has. What is left after a set of
+indices has gone does not depend on the order: each connected part C of the set has become one
+factor, the sum over C of all factors that touch it. So the search goes over connected sets of
+indices: the best way to eliminate C is the best choice of the indices S that go last, in one
+multiway loop, and the best ways for the connected parts of C without S, each by itself. A sparse
+factor that lies within the indices of a part may join its last step as a mask. Steps over dense
+factors may be products for BLAS, of two factors each multiplied together before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from tensorel.plan.sizes import Factor, Sizes, bits
+from tensorel.records import dataclass
+
+SUBSETS = 6  # up to so many indices, any of them may go last together
+PAIRS = 12  # up to so many, any two or all of them
+STEPS = 3000  # so many steps are costed for a search, and no more
+TOO_LARGE = 1e30  # steps: an intermediate above the limit of memory, if there is no other way
+SPLIT = 5  # up to so many dense factors are multiplied in two halves for BLAS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """A factor that is given, or the step that makes it: ``inputs`` joined, ``indices`` summed.
+    ``own`` is the cost of the step, ``cost`` that of all steps below as well."""
+
+    factor: Factor
+    indices: int = 0
+    inputs: tuple[Node, ...] = ()
+    own: float = 0.0
+    cost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What intermediates may be: ``memory`` in bytes of ``item`` bytes each, read by ``blas``."""
+
+    memory: float
+    item: int
+    blas: bool
+
+
+@dataclass(slots=True, eq=False)
+class Budget:
+    """How many more steps are costed; past that the first way found is taken."""
+
+    left: int
+
+
+class Search:
+    """Sequences of steps over some factors that eliminate the indices ``reduced``."""
+
+    def __init__(self, sizes: Sizes, given: Sequence[Node], reduced: int, limits: Limits,
+                 budget: Budget | None = None, below: float = math.inf) -> None:
+        self.sizes, self.given, self.limits = sizes, given, limits
+        self.budget = Budget(STEPS) if budget is None else budget
+        self.below = below  # only ways that cost less are looked for
+        self.touching: dict[int, int] = dict.fromkeys(bits(reduced), 0)
+        self.near: dict[int, int] = dict.fromkeys(bits(reduced), 0)
+        self.names = 0
+        for k, node in enumerate(given):
+            free = node.factor.free
+            self.names |= free
+            for b in bits(free & reduced):
+                self.touching[b] |= 1 << k
+                self.near[b] |= free & reduced
+        self.reduced = reduced & self.names
+        self.outputs = self.names & ~reduced
+        self.loose = reduced & ~self.names  # in no factor: the last step repeats over them
+        self.all = (1 << len(given)) - 1
+        self._parts: dict[int, list[int]] = {}
+        self._touched: dict[int, int] = {}
+        self._free: dict[int, int] = {}
+        self._factors: dict[tuple[int, int], Factor] = {}
+        self._solved: dict[tuple[int, int], Node | None] = {}
+
+    # -- structure -----------------------------------------------------------------------------
+
+    def parts(self, indices: int) -> list[int]:
+        """The connected parts of a set of indices."""
+        found = self._parts.get(indices)
+        if found is None:
+            found, left = [], indices
+            while left:
+                part = fresh = left & -left
+                while fresh:
+                    low = fresh & -fresh
+                    fresh = (fresh ^ low) | (self.near[low] & left & ~part)
+                    part |= fresh
+                found.append(part)
+                left &= ~part
+            self._parts[indices] = found
+        return found
+
+    def touched(self, indices: int) -> int:
+        """The given factors that have one of the indices."""
+        found = self._touched.get(indices)
+        if found is None:
+            found = 0
+            for b in bits(indices):
+                found |= self.touching[b]
+            self._touched[indices] = found
+        return found
+
+    def members(self, chosen: int) -> list[Node]:
+        return [self.given[b.bit_length() - 1] for b in bits(chosen)]
+
+    def free(self, chosen: int) -> int:
+        found = self._free.get(chosen)
+        if found is None:
+            found = 0
+            for node in self.members(chosen):
+                found |= node.factor.free
+            self._free[chosen] = found
+        return found
+
+    # -- factors -------------------------------------------------------------------------------
+
+    def factor(self, indices: int, masks: int, last: int | None = None) -> Factor:
+        """The sum over ``indices`` of all factors that touch them and of ``masks``. Estimated
+        one way whatever steps make it, so that all of them are compared by the same result:
+        with the index ``last`` that leaves the narrowest factors before it."""
+        key = (indices, masks)
+        found = self._factors.get(key)
+        if found is None:
+            if last is None:
+                last = min(bits(indices), key=lambda b: self._width(indices ^ b)) \
+                    if len(self.parts(indices)) == 1 else 0
+            found = self._factors[key] = self._factor(indices, masks, last)
+        return found
+
+    def _width(self, indices: int) -> int:
+        """The most indices that a part of a set leaves."""
+        return max([(self.free(self.touched(p)) & ~p).bit_count() for p in self.parts(indices)],
+                   default=0)
+
+    def _factor(self, indices: int, masks: int, last: int) -> Factor:
+        sizes = self.sizes
+        below = self.parts(indices ^ last)
+        chosen = self.touched(indices) | masks
+        direct = chosen & ~self.touched(indices ^ last)
+        group = [self.factor(p, 0) for p in below] + [n.factor for n in self.members(direct)]
+        kept = self.free(chosen) & ~indices
+        relation = sizes.result(group, kept)
+        if relation is not None:
+            self.budget.left -= 3  # about as long as costing so many steps
+        full = relation is None \
+            or relation.estimate > sizes.costs.dense_vector * sizes.room(kept)
+        parts = 0
+        for node in self.members(chosen):
+            parts |= node.factor.parts
+        return Factor(parts, kept, relation, full, full)
+
+    def written(self, f: Factor) -> float:
+        """What storing a result costs."""
+        cells = self.sizes.entries(f)
+        costs = self.sizes.costs
+        write = cells * (costs.write_dense if f.dense else costs.write_sparse)
+        if cells * self.limits.item > self.limits.memory and f.free & ~self.outputs:
+            write += TOO_LARGE
+        return write
+
+    # -- steps ---------------------------------------------------------------------------------
+
+    def step(self, made: Factor, indices: int, inputs: Sequence[Node], below: float = math.inf
+             ) -> Node | None:
+        """The step that joins the inputs, as a product for BLAS or as loops; None where it does
+        not cost less than ``below``."""
+        sizes, group = self.sizes, [n.factor for n in inputs]
+        base = sum([n.cost for n in inputs])
+        fixed = self.written(made) + sizes.costs.call
+        best: Node | None = None
+        plain = self.limits.blas and indices and len(inputs) > 1 \
+            and all([f.plain for f in group])  # noqa: C419
+        if plain and len(inputs) == 2:
+            own = fixed + sizes.room(group[0].free | group[1].free) / sizes.costs.blas_speed
+            return Node(made, indices, tuple(inputs), own, base + own) \
+                if base + own < below else None
+        room = below - base - fixed
+        if room > 0 and self._least(group) < room:
+            self.budget.left -= 1
+            own = fixed + sizes.loops(group, room) + sizes.scattered(group, made.free)
+            if base + own < below:
+                best = Node(made, indices, tuple(inputs), own, base + own)
+                below = best.cost
+        if plain and len(inputs) <= SPLIT:
+            best = self._halves(made, indices, inputs, fixed, below) or best
+        return best
+
+    def _least(self, group: Sequence[Factor]) -> float:
+        """Any loops visit at least the points of the join; BLAS does so at its own speed."""
+        names = 0
+        for f in group:
+            names |= f.free
+        costs = self.sizes.costs
+        if all([f.dense for f in group]):  # noqa: C419
+            return self.sizes.room(names) * min(costs.vector_step, 1.0 / costs.blas_speed)
+        return self.sizes.points(group, names) * costs.vector_step
+
+    def _halves(self, made: Factor, indices: int, inputs: Sequence[Node], fixed: float,
+                below: float) -> Node | None:
+        """Dense factors in two groups, each multiplied together first: a product of two for
+        BLAS. At least one group needs a step of its own."""
+        base = sum([n.cost for n in inputs])
+        names = made.free | indices & ~self.loose
+        own = self.sizes.room(names) / self.sizes.costs.blas_speed + fixed
+        best: Node | None = None
+        if base + own + self.sizes.costs.call >= below:
+            return None
+        first, rest = inputs[0], inputs[1:]
+        for size in range(len(rest)):
+            for some in combinations(rest, size):
+                left = self._together((first, *some))
+                right = self._together([n for n in rest if n not in some])
+                cost = left.cost + right.cost + own
+                if cost < below:
+                    best, below = Node(made, indices, (left, right), own, cost), cost
+        return best
+
+    def _together(self, inputs: Sequence[Node]) -> Node:
+        """Dense factors multiplied, nothing summed."""
+        if len(inputs) == 1:
+            return inputs[0]
+        parts = free = 0
+        for n in inputs:
+            parts |= n.factor.parts
+            free |= n.factor.free
+        made = Factor(parts, free, None, True, True)
+        own = self.sizes.loops([n.factor for n in inputs]) + self.written(made) \
+            + self.sizes.costs.call
+        return Node(made, 0, tuple(inputs), own, own + sum([n.cost for n in inputs]))
+
+    # -- the search ----------------------------------------------------------------------------
+
+    def best(self) -> Node | None:
+        """The cheapest steps for all indices; None where all cost too much."""
+        untouched = self.all & ~self.touched(self.reduced)
+        if not untouched and not self.loose and len(self.parts(self.reduced)) == 1:
+            return self.solve(self.reduced, 0)
+        return self._cheapest(self.reduced, untouched, [0, *self.last_sets(self.reduced)])
+
+    def solve(self, indices: int, masks: int) -> Node | None:
+        """The cheapest way to eliminate a connected set of indices."""
+        key = (indices, masks)
+        if key not in self._solved:
+            self._solved[key] = self._cheapest(indices, masks, self.last_sets(indices))
+        return self._solved[key]
+
+    def _cheapest(self, indices: int, masks: int, last_sets: Sequence[int]) -> Node | None:
+        made = self.factor(indices, masks)
+        if self.written(made) >= self.below:
+            return None
+        options: list[tuple[float, int, list[Node]]] = []
+        for last in last_sets:
+            for inputs in self.ways(indices, last, masks):
+                base = sum([n.cost for n in inputs])
+                if base < self.below:
+                    least = self._least([n.factor for n in inputs]) if len(options) > 1 else 0.0
+                    options.append((base + least, last, inputs))
+        options.sort(key=lambda o: o[0])
+        best: Node | None = None
+        below = self.below
+        for least, last, inputs in options:
+            if least >= below and best is not None:
+                break
+            if len(inputs) == 1 and not last | self.loose:
+                found: Node | None = inputs[0]
+            else:
+                loose = self.loose if indices == self.reduced else 0
+                found = self.step(made, last | loose, inputs, below)
+            if found is not None and found.cost < below:
+                best, below = found, found.cost
+        return best
+
+    def last_sets(self, indices: int) -> list[int]:
+        """The sets of indices that may go last, in one loop."""
+        singles = bits(indices)
+        if self.budget.left <= 0:  # no more search: one index whose rest stays in one piece
+            return [next((b for b in singles if len(self.parts(indices ^ b)) < 2), singles[0])]
+        found = list(singles)
+        if len(singles) <= SUBSETS:
+            for size in range(2, len(singles) + 1):
+                found += [sum(some) for some in combinations(singles, size)]
+        elif len(singles) <= PAIRS:
+            found += [a | b for a, b in combinations(singles, 2)]
+            found.append(indices)
+        return [s for s in found if not self._dominated(indices, s)]
+
+    def _dominated(self, indices: int, last: int) -> bool:
+        """An index that a part below could have summed away in its own loops."""
+        if indices.bit_count() > PAIRS:
+            return False
+        for part in self.parts(indices & ~last):
+            touched = self.touched(part)
+            if any([not self.touching[b] & ~touched for b in bits(last)]):  # noqa: C419
+                return True
+        return False
+
+    def ways(self, indices: int, last: int, masks: int) -> Iterator[list[Node]]:
+        """What the last step may join: the parts that went before, without masks or with those
+        that one of them can take along, and the factors that no part has."""
+        parts = self.parts(indices & ~last)
+        direct = (self.touched(indices) | masks) & ~self.touched(indices & ~last)
+        plain = [self.solve(p, 0) for p in parts]
+        if None not in plain:
+            yield [*plain, *self.members(direct)]  # type: ignore[list-item]
+        taken, masked, several = 0, list(plain), 0
+        for k, part in enumerate(parts):
+            own = self.masks(part, direct)
+            if own:
+                one = list(plain)
+                one[k] = self.solve(part, own)
+                if None not in one:
+                    yield [*one, *self.members(direct & ~own)]  # type: ignore[list-item]
+                if not own & taken:
+                    several += 1
+                    taken |= own
+                    masked[k] = one[k]
+        if several > 1 and None not in masked:
+            yield [*masked, *self.members(direct & ~taken)]  # type: ignore[list-item]
+
+    def masks(self, part: int, among: int) -> int:
+        """The sparse factors whose indices all stay when a part goes."""
+        room = self.free(self.touched(part))
+        found = 0
+        for b in bits(among):
+            f = self.given[b.bit_length() - 1].factor
+            if not f.dense and f.free and not f.free & ~room:
+                found |= b
+        return found
+
+    # -- a given order -------------------------------------------------------------------------
+
+    def follow(self, order: Sequence[int]) -> Node | None:
+        """The steps that eliminate one index after another."""
+        live: list[tuple[int, Node]] = [(0, n) for n in self.given]
+        for b in order:
+            group = [x for x in live if x[1].factor.free & b]
+            gone = b
+            for indices, _ in group:
+                gone |= indices
+            made = self.step(self.factor(gone, 0, b), b, [n for _, n in group])
+            if made is None:
+                return None
+            live = [x for x in live if not x[1].factor.free & b]
+            live.append((gone, made))
+        nodes = [n for _, n in live]
+        if len(nodes) == 1 and not self.loose:
+            return nodes[0]
+        untouched = self.all & ~self.touched(self.reduced)
+        return self.step(self.factor(self.reduced, untouched), self.loose, nodes)
