@@ -14,6 +14,7 @@ from tensorel.plan.decide import Decisions, Option
 from tensorel.plan.definitions import Definition, Program, Stats, inner_reductions
 from tensorel.plan.demand import push_demand
 from tensorel.plan.explored import explored
+from tensorel.plan.factoring import factored
 from tensorel.plan.known import Known
 from tensorel.plan.logical import flatten_reductions, repeat_constants, simplify, split_definitions
 from tensorel.plan.physical import Plan
@@ -98,6 +99,7 @@ Ways = list[tuple[Variant | None, Program]]
 
 VARIANTS: tuple[Variant, ...] = (
     Variant("expand", "expanded", expanded, lambda config: config.costs.expand),
+    Variant("factor", "factored", factored, lambda config: 1.0),
     Variant("explore", "by users' laws", explored, lambda config: 1.0),
 )
 
