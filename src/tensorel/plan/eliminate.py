@@ -145,6 +145,8 @@ class Search:
         below = self.parts(indices ^ last)
         chosen = self.touched(indices) | masks
         direct = chosen & ~self.touched(indices ^ last)
+        if masks and len(self.parts(indices)) == 1:
+            below, direct = [indices], masks  # all indices of masks stay
         group = [self.factor(p, 0) for p in below] + [n.factor for n in self.members(direct)]
         kept = self.free(chosen) & ~indices
         relation = sizes.result(group, kept)
@@ -237,6 +239,12 @@ class Search:
         return Node(made, 0, tuple(inputs), own, own + sum([n.cost for n in inputs]))
 
     # -- the search ----------------------------------------------------------------------------
+
+    def at_once(self) -> Node | None:
+        """All indices in one loop."""
+        untouched = self.all & ~self.touched(self.reduced)
+        return self.step(self.factor(self.reduced, untouched), self.reduced | self.loose,
+                         self.given, self.below)
 
     def best(self) -> Node | None:
         """The cheapest steps for all indices; None where all cost too much."""

@@ -32,6 +32,8 @@ def cheapest_steps(search: Search) -> Node:
     if indices <= EXACT:
         search.budget.left = STEPS
         search.below = first.cost
+        first = search.at_once() or first
+        search.below = first.cost
         found = search.best() or first
         if indices <= SUBSETS and search.budget.left > 0:
             return found
