@@ -11,6 +11,7 @@ equality is identity and a common subexpression is one object.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from operator import attrgetter
 from os import register_at_fork
 from threading import RLock
@@ -24,22 +25,8 @@ from tensorel.algebra.ops import BOOL, DTYPES, INT64, DType, Operator, Scalar
 T = TypeVar("T")
 
 
-class _Weak(ref["Node"]):
-    """A weak reference that knows its key in the table of interned nodes."""
-
-    __slots__ = ("key",)
-    key: tuple[object, ...]
-
-
-_interned: dict[tuple[object, ...], _Weak] = {}
-_guard = RLock()  # re-entrant: a collection of garbage drops nodes at any point
-
-
-def _drop(dead: ref[Node]) -> None:
-    assert isinstance(dead, _Weak)
-    with _guard:
-        if _interned.get(dead.key) is dead:
-            del _interned[dead.key]
+_interned: dict[tuple[object, ...], ref[Node]] = {}
+_guard = RLock()  # re-entrant: a collection of garbage makes and drops nodes at any point
 
 
 def _renew_guard() -> None:
@@ -63,13 +50,14 @@ class _Interned(type):
 
 
 def _keep(key: tuple[object, ...], node: Node) -> Node:
-    """Intern a new node, unless another thread was first."""
-    new = _Weak(node, _drop)
-    new.key = key
+    """Intern a new node, unless another thread was first. A dead node leaves the table by a
+    callback without Python code, ``pop(key, dead)``: Ctrl-C inside one would be swallowed."""
+    new = ref(node, partial(_interned.pop, key))
     with _guard:
         weak = _interned.get(key)
         first = None if weak is None else weak()
         if first is not None:
+            del new  # before ``node``: it would take the first one out of the table
             return first
         _interned[key] = new
     return node
