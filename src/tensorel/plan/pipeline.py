@@ -17,6 +17,7 @@ from tensorel.plan.explored import explored
 from tensorel.plan.factoring import factored
 from tensorel.plan.known import Known
 from tensorel.plan.logical import flatten_reductions, repeat_constants, simplify, split_definitions
+from tensorel.plan.mirror import share_transposed
 from tensorel.plan.physical import Plan
 from tensorel.plan.pieces import split_pieces
 from tensorel.plan.recall import Keys, recall_sizes
@@ -73,6 +74,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("flatten_reductions", is_flat, is_flat, flatten_reductions),
     Pass("lift_reductions", is_flat, is_sum_product, lift_reductions, optional=False),
     Pass("share_definitions", is_sum_product, is_sum_product, share_definitions),
+    Pass("share_transposed", is_sum_product, is_sum_product, share_transposed),
     Pass("push_demand", is_sum_product, is_sum_product, push_demand),
     Pass("order_contractions", is_sum_product, is_sum_product, order_contractions),
     Pass("store_factors", is_sum_product, is_sum_product, store_factors),
@@ -105,7 +107,8 @@ VARIANTS: tuple[Variant, ...] = (
 
 #: What reassociates floating-point sums or annihilates: off in strict mode.
 REASSOCIATING = frozenset(
-    {"split_pieces", "flatten_reductions", "push_demand", "order_contractions", "repeat_constants"})
+    {"split_pieces", "flatten_reductions", "share_transposed", "push_demand", "order_contractions",
+     "repeat_constants"})
 
 
 def make_plan(roots: list[Tensor], formats: list[object], known: list[Known], config: Config,

@@ -36,6 +36,6 @@ def _key(d: Definition) -> object:
     lam = d.tensor
     if not isinstance(lam, Lambda):
         return None
-    places: dict[str, Expr] = {a.name: Index(f"\0{k}") for k, a in enumerate(lam.axes)}
+    places: dict[str, Expr] = {a.name: Index(f"\1{k}") for k, a in enumerate(lam.axes)}
     extents = tuple(a.extent for a in lam.axes)
     return rename_bound(substitute(lam.body, places)), extents, d.format

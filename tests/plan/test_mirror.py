@@ -1,0 +1,65 @@
+"""A matrix and its transpose are computed once; what is nearly so is computed twice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorel as tr
+from tensorel.ir.nodes import Axis, Lambda
+from tensorel.ir.parser import parse
+from tensorel.plan.definitions import Definition
+from tensorel.plan.share import _key
+
+RULE = "share-transposed"
+
+
+def star(seed: int, rows: int = 300) -> tuple[tr.Tensor, np.ndarray]:
+    """Features of a table and of two tables that its keys refer to, side by side."""
+    rng = np.random.default_rng(seed)
+    parts, dense = [tr.asarray(rng.random((rows, 3)))], []
+    dense.append(np.asarray(parts[0]))
+    for many, width in ((20, 4), (15, 2)):
+        key = np.zeros((rows, many))
+        key[np.arange(rows), rng.integers(0, many, rows)] = 1.0
+        features = rng.random((many, width))
+        parts.append(tr.asarray(key).to_format("csr") @ tr.asarray(features))
+        dense.append(key @ features)
+    return tr.concat(parts, axis=1), np.concatenate(dense, axis=1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mirror_blocks_of_a_covariance(seed: int) -> None:
+    x, dense = star(seed)
+    program = x.T @ x
+    assert RULE in str(program.explain())
+    np.testing.assert_allclose(program.to_numpy(), dense.T @ dense, rtol=1e-9)
+
+
+def test_not_in_strict_mode_nor_where_switched_off() -> None:
+    x, dense = star(5, 60)
+    for options in ({"strict": True}, {"disabled": {"share_transposed"}}):
+        with tr.options(**options):
+            program = x.T @ x
+            assert RULE not in str(program.explain())
+            np.testing.assert_allclose(program.to_numpy(), dense.T @ dense, rtol=1e-9)
+
+
+def test_other_factors_are_no_transpose() -> None:
+    """A.T B and B.T C have the same shapes exchanged, and the reads differ."""
+    rng = np.random.default_rng(3)
+    a, b = rng.random((40, 6)), rng.random((40, 6))
+    c = b.copy()
+    c[0, 0] += 1e-9  # nearly the same, another tensor
+    ta, tb, tc = tr.asarray(a), tr.asarray(b), tr.asarray(c)
+    program = (ta.T @ tb) @ (tc.T @ ta) + (tc.T @ tb)
+    assert RULE not in str(program.explain())
+    np.testing.assert_allclose(program.to_numpy(), (a.T @ b) @ (c.T @ a) + c.T @ b, rtol=1e-12)
+
+
+def test_a_free_index_is_no_bound_one() -> None:
+    """sum(k) i*k and sum(k) k*k were one formula to the pass that shares definitions."""
+    axes = (Axis("i", 3),)
+    one = Definition("a", Lambda(axes, parse("sum(k in 3) i*k")))  # type: ignore[arg-type]
+    two = Definition("b", Lambda(axes, parse("sum(k in 3) k*k")))  # type: ignore[arg-type]
+    assert _key(one) != _key(two)
