@@ -68,6 +68,13 @@ class Costs:
     blas_speed: float = 16.0  # multiply-adds of a dense product per step
     call: float = 15000.0  # starting one more kernel
 
+    # -- threads
+    thread: float = 1e5  # one more thread that calls nothing but a kernel
+    thread_collect: float = 5e5  # one more thread whose results are collected piece by piece
+    thread_gain: float = 1.2  # more threads must be so many times quicker
+    memory: float = 0.05  # a byte from or to memory, however many threads ask
+    fresh: float = 0.2  # a byte of memory that nobody used before: the system gives it out
+
     # -- when to choose what costs alone do not decide
     dense_vector: float = 0.25  # a sum over sparse operands is stored dense above this density
     dense_matrix: float = 0.5  # the same for results of two and more axes

@@ -176,7 +176,8 @@ def _detail(s: Step) -> list[str]:
         return []
     nest = s.nest
     loops = " > ".join(f"{n}{' (reduced)' if n in nest.reduced else ''}" for n in nest.loops)
-    found = [f"loops: {loops or 'none'}; result: {nest.output.assembly.value}"]
+    threads = f"; threads: {s.threads}" if s.threads > 1 else ""
+    found = [f"loops: {loops or 'none'}; result: {nest.output.assembly.value}{threads}"]
     if nest.gallop:
         found.append(f"searched instead of merged: {', '.join(sorted(nest.gallop))}")
     if nest.counted:

@@ -104,7 +104,8 @@ class IndexSolver(StepBuilder):
         step = KernelStep(
             slot, shape, read.dtype, read.tensor.fill, f"{name} = rekey {known.slot.name}", count,
             size, 3 * size, count * self.costs.list_sort, nest=nest, operands=(known.slot.name,),
-            finish=fmt)
+            finish=fmt, threads=self.threads(nest, count * self.costs.append,
+                                             (known.slot.name,), size))
         made = self.add_step(step, count)
         return Read(made.source, tuple(Index(a.name) for a in own))
 

@@ -41,7 +41,7 @@ class Step:
 @dataclass(eq=False)
 class KernelStep(Step):
     """A compiled loop nest; ``finish`` is the format that the target is converted to, where the
-    kernel cannot write it directly."""
+    kernel cannot write it directly; ``threads``: on how many it runs at most."""
 
     nest: Nest | None = None
     operands: tuple[str, ...] = ()
@@ -49,6 +49,7 @@ class KernelStep(Step):
     runner_up: str = ""
     direct: Format | None = None  # the format of the kernel's own arrays
     finish: Format | None = None
+    threads: int = 1
 
     @property
     def inputs(self) -> tuple[str, ...]:

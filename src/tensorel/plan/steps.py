@@ -19,6 +19,7 @@ from tensorel.plan.loops import Operand
 from tensorel.plan.nests import NestSearch
 from tensorel.plan.outputs import Choice
 from tensorel.plan.physical import ConvertStep, KernelStep, Step
+from tensorel.plan.threads import threads_for, work_of
 from tensorel.storage.format import Format
 from tensorel.storage.registry import resolve
 
@@ -196,6 +197,14 @@ class StepBuilder:
                     found.add(known.slot.name)
         return frozenset(found)
 
+    def threads(self, nest: Nest, cost: float, operands: tuple[str, ...], written: float) -> int:
+        """On how many threads a kernel runs that reads these slots and writes so many bytes."""
+        by_name = {k.slot.name: k.bytes_ for k in self.known.values()}
+        read = sum(by_name[n] for n in operands)
+        config = self.program.config
+        return threads_for(nest, work_of(nest, cost, read, written), config.workers, self.costs,
+                           config.strict)
+
     def _reorder(self, o: Operand, order: tuple[str, ...]) -> Expr:
         """The operand stored again with its levels in loop order."""
         read = o.read
@@ -252,7 +261,8 @@ class StepBuilder:
             choice.cost - choice.first, nest=nest,
             operands=operands, order=choice.axes_order,
             runner_up=choice.runner_up,
-            direct=direct, finish=None if final == direct else final)
+            direct=direct, finish=None if final == direct else final,
+            threads=self.threads(nest, choice.cost - choice.first, operands, size))
         made = self.add_step(step, count)
         if planned is not None:
             made.facts = planned.facts
