@@ -69,7 +69,7 @@ class Costs:
     call: float = 15000.0  # starting one more kernel
 
     # -- threads
-    thread: float = 1e5  # one more thread that calls nothing but a kernel
+    thread: float = 5e4  # one more thread that calls nothing but a kernel
     thread_collect: float = 5e5  # one more thread whose results are collected piece by piece
     thread_gain: float = 1.2  # more threads must be so many times quicker
     memory: float = 0.05  # a byte from or to memory, however many threads ask

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,9 @@ import pytest
 from samples import F8, I4, endless, keep_positive, row_dots, total
 
 import tensorel as tr
-from tensorel.engines import kernel_job
+from tensorel import config
+from tensorel.config import Config
+from tensorel.costs import SHIPPED
 from tensorel.kernels import crew
 from tensorel.kernels.loops import Status
 from tensorel.kernels.runtime import Control, GrowBuffer, compile
@@ -224,7 +227,8 @@ def test_a_crew_is_made_for_those_who_ask_again(monkeypatch: pytest.MonkeyPatch)
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if every step were worth all threads."""
-    monkeypatch.setattr(kernel_job, "SHARE_COST", 1.0)
+    costs = replace(SHIPPED, thread=1.0, thread_collect=1.0, thread_gain=0.5, memory=0.0, fresh=0.0)
+    monkeypatch.setattr(config, "_default", Config(costs=costs))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

@@ -28,7 +28,6 @@ from tensorel.storage.stored import Stored
 
 Array = np.ndarray[Any, np.dtype[Any]]
 SMALL_COST = 1e6  # below this Python's threads do not pay: about a millisecond
-SHARE_COST = 1e5  # what a helper of the crew should have to do: waking it takes half of that
 CREW_COST = 1e7  # a process gets its crew at the first step of this cost
 PIECE_COST = 25e3  # a range of the crew's work: the last one is waited for
 CALLER_COST = 5e7  # below this the caller does its share of the work: Ctrl-C waits for it
@@ -140,15 +139,10 @@ class Job:
         capacity = int(room) + 16
         return {b.name: GrowBuffer(b.dtype, capacity) for b in kernel.buffers}
 
+    @property
     def workers(self) -> int:
-        return 1 if self.step.cost < SMALL_COST else self.config.workers
-
-    def crew(self) -> int:
-        """Workers where the work is nothing but calls of the kernel."""
-        cost = self.step.cost
-        if cost < 2 * SHARE_COST:
-            return 1
-        return min(self.config.workers, int(cost / SHARE_COST))
+        """As planned; a plan may be run with fewer."""
+        return min(self.step.threads, self.config.workers)
 
     def ranges(self, workers: int, most: int | None = None, each: int = RANGES_PER_WORKER,
                piece: float = 2 * SMALL_COST) -> list[tuple[int, int]]:

@@ -23,7 +23,6 @@ from tensorel.storage.stored import Stored
 
 Array = np.ndarray[Any, np.dtype[Any]]
 PIECES_PER_WORKER = 24  # where ranges are collected: those that wait are memory beside the result
-APPEND_COST = 10.0  # per entry; cheaper kernels wait for memory, which a second thread adds to
 
 
 def run_kernel(step: KernelStep, values: dict[str, Stored], config: Config, budget: int) -> Stored:
@@ -45,10 +44,8 @@ def _run_dense(job: Job) -> Stored:
         start = nest.op.identity(out.dtype)  # type: ignore[assignment]
     else:
         start = out.fill.value
-    workers = job.crew()
+    workers = job.workers
     private = accumulates and (job.outer is None or job.outer in nest.reduced)
-    if private and (job.config.strict or size * workers > job.step.cost / 2):
-        workers = 1
     ranges = job.ranges(workers, piece=workers * PIECE_COST)
     sets = workers if private else 1
     owned: list[dict[str, Array]] = []
@@ -98,7 +95,7 @@ def _run_shared(job: Job) -> Stored:
     assert job.out.pattern is not None
     operand = job.values[job.out.pattern.tensor.data.name]  # type: ignore[attr-defined]
     values = np.empty(operand.arrays["val"].size, job.out.dtype)
-    workers = job.crew()
+    workers = job.workers
     call = job.ready.kernel.bind(job.arrays({"val": values}), (), job.scalars())
     job.each([call], job.ranges(workers, piece=workers * PIECE_COST), workers)
     made = Stored(operand.format, job.step.shape, job.step.dtype, job.step.fill.value,
@@ -112,9 +109,7 @@ def _run_shared(job: Job) -> Stored:
 def _run_levels(job: Job) -> Stored:
     nest, out = job.nest, job.out
     parallel = job.outer is not None and job.outer not in nest.reduced
-    workers = job.workers() if parallel else 1
-    if job.step.cost < APPEND_COST * job.step.count:
-        workers = 1
+    workers = job.workers if parallel else 1
     ranges = job.ranges(workers, each=PIECES_PER_WORKER) if parallel else job.ranges(1, most=1)
     rows = math.prod(job.extents[n] for n in out.axes[: out.dense])
     pos: Array = np.zeros(rows + 1, out.place_dtype)
@@ -219,7 +214,7 @@ def _bounds_of(counts: Array, total: int) -> Array:
 
 def _run_list(job: Job) -> Stored:
     nest, out, step = job.nest, job.out, job.step
-    workers = job.workers()
+    workers = job.workers
     joined = _appended(job, job.ranges(workers), workers, dict, lambda k, before: None)
     order = step.order or tuple(range(len(step.shape)))
     coords = [joined[f"idx{k}"] for k in range(len(out.axes))]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from time import perf_counter, process_time
 
 import numpy as np
@@ -52,6 +52,9 @@ class Calibration:
         return "\n".join([*lines, f"measured in {self.seconds:.1f} s, {where}"])
 
 
+_EAGER = replace(SHIPPED, thread=1.0, thread_collect=1.0, thread_gain=0.5, memory=0.0, fresh=0.0)
+
+
 class Bench:
     """Times programs. ``kind``: how the last kernel assembles its result; a plan of another kind
     measures something else, and counts as not measured (nan)."""
@@ -64,9 +67,11 @@ class Bench:
 
     def time(self, *programs: Tensor, kind: str = "", format: str | None = None, threads: int = 1,
              clock: Callable[[], float] = process_time) -> float:
-        """Nanoseconds of a run of programs together, planning excluded."""
+        """Nanoseconds of a run of programs together, planning excluded. With several threads they
+        are used, whatever that costs."""
         formats = [format] * len(programs)
-        config = settings.with_overrides(settings.current(), threads=threads, costs=SHIPPED,
+        config = settings.with_overrides(settings.current(), threads=threads,
+                                         costs=SHIPPED if threads == 1 else _EAGER,
                                          optimize=True, strict=False, effort="full")
         bound = bind([p.node for p in programs], formats, config)
         planned = plan_for(bound, formats, config, anew=True)
@@ -138,7 +143,8 @@ def calibrate(*, save: bool = True) -> Calibration:
     rounds: list[dict[str, float]] = []
     for _ in range(ROUNDS):
         rounds.append({})
-        for experiment in (_calls, _loops, _results, _workspaces, _conversions, _products):
+        for experiment in (_calls, _loops, _results, _workspaces, _conversions, _products,
+                           _threads):
             experiment(bench, rounds[-1])
     found = {}
     for name in rounds[0]:
@@ -232,3 +238,20 @@ def _products(bench: Bench, found: dict[str, float]) -> None:
     n = 384
     a = bench.dense(n, n)
     found["blas_speed"] = n**3 / min(bench.time(a @ a, clock=perf_counter), bench.time(a @ a))
+
+
+def _threads(bench: Bench, found: dict[str, float]) -> None:
+    """Two threads against one: what the second costs where it has little to do, for kernels that
+    only call and for those whose pieces are collected; and what two cannot divide, which is
+    reading much memory and writing to fresh pages."""
+    if settings.current().workers < 2:
+        return
+    a, b = bench.matrix(4000, 4000, 16), bench.matrix(4000, 4000, 16, other=True)
+    x = bench.dense(4000)
+    for name, program in (("thread", a @ x), ("thread_collect", maximum(a, b))):
+        alone = bench.time(program, clock=perf_counter)
+        found[name] = bench.time(program, threads=2, clock=perf_counter) - alone / 2
+    v, w = bench.dense(2_000_000), bench.dense(2_000_000)
+    found["memory"] = bench.time((v * w).sum(), threads=2, clock=perf_counter) / 32e6
+    made = bench.time(v + 1.0, threads=2, clock=perf_counter)
+    found["fresh"] = made / 16e6 - found["memory"]
