@@ -46,9 +46,9 @@ class Costs:
     write_sparse: float = 6.0  # an entry of a sparse intermediate
 
     # -- results: each cell or entry
-    dense_write: float = 0.3  # initializing a cell of a dense result
+    dense_write: float = 0.3  # a cell of a dense result: initialized, and read by who uses it
     dense_scatter: float = 0.3  # adding to a cell anywhere in a dense result
-    append: float = 3.0  # an entry appended in order
+    append: float = 3.0  # an entry appended in order, and read by who uses it
     reuse: float = 0.5  # a value beside index arrays that exist, or in a dense tail
     bucket: float = 6.0  # an entry counted, placed and written under its second index
     workspace: float = 8.0  # an entry collected from a dense row
@@ -72,7 +72,7 @@ class Costs:
     thread: float = 5e4  # one more thread that calls nothing but a kernel
     thread_collect: float = 5e5  # one more thread whose results are collected piece by piece
     thread_gain: float = 1.2  # more threads must be so many times quicker
-    memory: float = 0.05  # a byte from or to memory, however many threads ask
+    memory: float = 0.04  # a byte from or to memory, however many threads ask
     fresh: float = 0.2  # a byte of memory that nobody used before: the system gives it out
 
     # -- when to choose what costs alone do not decide

@@ -26,7 +26,7 @@ from tensorel.records import dataclass
 from tensorel.storage.convert import to_format
 
 SECONDS = 0.05  # each experiment: three runs at least, then more for so long
-ROUNDS = 3
+ROUNDS, PATIENCE = 3, 18.0  # no round is begun that would end after so many seconds
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,9 @@ def calibrate(*, save: bool = True) -> Calibration:
     start = perf_counter()
     bench = Bench(SECONDS)
     rounds: list[dict[str, float]] = []
-    for _ in range(ROUNDS):
+    for k in range(ROUNDS):
+        if k and (perf_counter() - start) * (k + 1) / k > PATIENCE:
+            break  # the machine is busy
         rounds.append({})
         for experiment in (_calls, _loops, _results, _workspaces, _conversions, _products,
                            _threads):
@@ -189,19 +191,19 @@ def _results(bench: Bench, found: dict[str, float]) -> None:
     a = bench.matrix(20_000, 2000, 32)
     found["reuse"] = bench.net(a * 2.0, "shared") / a.nnz - step
     found["bucket"] = bench.net(a, "bucket", "csc") / a.nnz - step
-    packed = bench.matrix(20_000, 2000, 32, "dcsr")
-    found["append"] = bench.net(packed, "levels", "csr") / a.nnz - step
+    packed = bench.matrix(4000, 2000, 32, "dcsr")
+    found["append"] = bench.net(packed, "levels", "csr") / packed.nnz
     b = bench.matrix(20_000, 2000, 32, other=True)
     union = maximum(a, b)
-    written = union.nnz * max(found["append"], 0.0)
+    written = union.nnz * max(found["append"] - step, 0.0)
     found["merge_step"] = (bench.net(union, "levels") - written) / (a.nnz + b.nnz)
     few, many = bench.vector(1_000_000, 5000), bench.vector(1_000_000, 200_000)
     halvings = 5000 * math.log2(200_002.0)
     found["search_step"] = bench.net((few * many).sum(), "dense") / halvings
     wide = bench.matrix(10_000, 100_000, 32)
     found["dense_scatter"] = bench.net(wide.sum(axis=0), "dense") / wide.nnz - step
-    empty = bench.matrix(100, 40_000, 1)
-    found["dense_write"] = bench.net(empty, "dense", "dense") / empty.size
+    empty = bench.matrix(100, 1000, 1)  # pages that were used before, as for the appended entries
+    found["dense_write"] = bench.net(empty, "dense", "dense") / empty.size + found["vector_step"]
 
 
 def _workspaces(bench: Bench, found: dict[str, float]) -> None:
