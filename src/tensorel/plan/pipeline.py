@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
@@ -96,9 +97,6 @@ class Variant:
     gain: Callable[[Config], float]
 
 
-#: Ways to write one program; the first is as it was written.
-Ways = list[tuple[Variant | None, Program]]
-
 VARIANTS: tuple[Variant, ...] = (
     Variant("expand", "expanded", expanded, lambda config: config.costs.expand),
     Variant("factor", "factored", factored, lambda config: 1.0),
@@ -114,29 +112,41 @@ REASSOCIATING = frozenset(
 def make_plan(roots: list[Tensor], formats: list[object], known: list[Known], config: Config,
               verify: bool = False, decisions: Decisions | None = None) -> Plan:
     """The physical plan of a program over slots; the cheapest, unless decisions are prescribed."""
-    driver, ways = written(roots, formats, known, config, verify, decisions)
-    program = ways[0][1]
-    if len(ways) == 1:
-        return driver.finish(program, PASSES[VARIED:])
+    driver, program = written(roots, formats, known, config, verify, decisions)
     if program.decisions.listing:
-        form = program.decisions.decide("form", "", [
-            Option(float(k), k, "as written" if v is None else v.text)
-            for k, (v, _) in enumerate(ways)])
-        return driver.finish(ways[form][1], PASSES[VARIED:])
-    best: Plan | None = None
-    for number, (variant, way) in enumerate(ways):
-        plan = driver.finish(way.copy(), PASSES[VARIED:])
-        plan.start = (number,)
-        if best is None or _wins(plan, best, 1.0 if variant is None else variant.gain(config),
-                                 config):
-            best = plan
+        return _listed(driver, program)
+    best = driver.finish(program.copy(), PASSES[VARIED:])
     assert best is not None
+    place = 0  # among the ways that there are
+    for variant in _variants(config):
+        gain = variant.gain(config)
+        fits = best.largest <= min(config.memory, config.densify)
+        below = best.cost / gain if fits else math.inf
+        # every definition takes a step: what has many cannot cost less
+        way = variant.write(program) if len(program.results) * config.costs.call < below else None
+        place += way is not None
+        plan = None if way is None else driver.finish(way, PASSES[VARIED:], below)
+        if plan is not None and _wins(plan, best, gain, config):
+            best = plan
+            best.start = (place,)
     return best
 
 
+def _listed(driver: Driver, program: Program) -> Plan:
+    """The way to write the program is a decision like others."""
+    made = [(v.text, v.write(program)) for v in _variants(program.config)]
+    ways = [("as written", program), *((text, way) for text, way in made if way is not None)]
+    if len(ways) > 1:
+        program = program.decisions.decide("form", "", [
+            Option(float(k), way, text) for k, (text, way) in enumerate(ways)])
+    plan = driver.finish(program, PASSES[VARIED:])
+    assert plan is not None
+    return plan
+
+
 def written(roots: list[Tensor], formats: list[object], known: list[Known], config: Config,
-            verify: bool, decisions: Decisions | None) -> tuple[Driver, Ways]:
-    """The ways to write a program, after the passes that all of them share."""
+            verify: bool, decisions: Decisions | None) -> tuple[Driver, Program]:
+    """The program after the passes that all ways to write it share."""
     stats: dict[object, Stats] = {}
     slots: dict[object, Known] = {}
     for k in known:
@@ -157,16 +167,14 @@ def written(roots: list[Tensor], formats: list[object], known: list[Known], conf
     _share_roots(program)
     driver = Driver(slots, verify)
     driver.run(program, PASSES[:VARIED])
-    return driver, [(None, program), *_variants(program)]
+    return driver, program
 
 
-def _variants(program: Program) -> Ways:
-    """The other ways to write the program that there are."""
-    config = program.config
+def _variants(config: Config) -> list[Variant]:
+    """The other ways to write a program that are switched on."""
     if config.strict or not config.optimize:
         return []
-    made = [(v, v.write(program)) for v in VARIANTS if v.name not in config.disabled]
-    return [(v, p) for v, p in made if p is not None]
+    return [v for v in VARIANTS if v.name not in config.disabled]
 
 
 def _wins(rival: Plan, plan: Plan, gain: float, config: Config) -> bool:
@@ -197,9 +205,16 @@ class Driver:
             assert not self.verify or p.ensures(program), f"{p.name} ensures {p.ensures.__name__}"
             self.timings.append((p.name, time.perf_counter() - start))
 
-    def finish(self, program: Program, passes: tuple[Pass, ...]) -> Plan:
-        """The physical plan of a program that has been through the passes before."""
-        self.run(program, passes)
+    def finish(self, program: Program, passes: tuple[Pass, ...], below: float = math.inf
+               ) -> Plan | None:
+        """The physical plan of a program that has been through the passes before; None if it
+        cannot cost less than ``below``: every formula takes a step."""
+        for k in range(len(passes)):
+            formulas = sum(isinstance(d.tensor, Lambda) and isinstance(d.tensor.body, Reduce)
+                           for d in program.definitions)
+            if formulas * program.config.costs.call >= below:
+                return None
+            self.run(program, passes[k : k + 1])
         start = time.perf_counter()
         recall_sizes(program)
         definitions = list(program.definitions)
