@@ -28,6 +28,7 @@ from tensorel.ir.nodes import (
     Read,
     Reduce,
     Source,
+    Tensor,
     const,
     postorder,
     substitute,
@@ -81,22 +82,45 @@ def push_demand(program: Program) -> None:
     """Restrict intermediates to the slices that are read, from the last to the first."""
     names = [d.name for d in program.definitions]
     restricted: dict[object, tuple[int, Source]] = {}
+    reads = _Reads()
     for name in reversed(names):
         if name not in program.results:
-            _restrict(program, name, restricted)
+            _restrict(program, name, reads, restricted)
     if restricted:
         program.definitions = [_relaxed(program, d, restricted) for d in program.definitions]
 
 
-def _restrict(program: Program, name: str, done: dict[object, tuple[int, Source]]) -> None:
+class _Reads:
+    """What each definition reads, found once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Tensor, frozenset[object]] = {}
+
+    def of(self, d: Definition) -> frozenset[object]:
+        found = self._known.get(d.tensor)
+        if found is None:
+            found = self._known[d.tensor] = frozenset(x.data for x in sources_of(d.tensor))
+        return found
+
+    def made_from(self, program: Program, d: Definition) -> frozenset[object]:
+        """The definition and all that are made from it: none can say what is asked of it."""
+        found: set[object] = {d.ref}
+        for r in program.definitions:
+            if not found.isdisjoint(self.of(r)):
+                found.add(r.ref)
+        return frozenset(found)
+
+
+def _restrict(program: Program, name: str, reads: _Reads,
+              done: dict[object, tuple[int, Source]]) -> None:
     at = next(k for k, d in enumerate(program.definitions) if d.name == name)
     d = program.definitions[at]
     if not isinstance(d.tensor, Lambda) or d.format is not None or not d.tensor.axes \
             or not _has_rest(d.tensor):
         return
-    readers = [r for r in program.definitions[at + 1 :] if any(
-        x.data == d.ref for x in sources_of(r.tensor))]
-    choices = [_slices(program, d, axis, readers) for axis in range(len(d.tensor.axes))]
+    readers = [r for r in program.definitions[at + 1 :] if d.ref in reads.of(r)]
+    made = reads.made_from(program, d)
+    choices = [_slices(program, d, axis, readers, made) for axis in range(len(d.tensor.axes))]
     found = [s for s in choices if s is not None and s.share < 1.0]
     if found:
         best = min(found, key=lambda s: (s.share, s.axis))
@@ -116,12 +140,11 @@ def _has_rest(lam: Lambda) -> bool:
 # -- who asks for what --------------------------------------------------------------------------
 
 
-def _slices(program: Program, d: Definition, axis: int, readers: list[Definition]
-            ) -> Slices | None:
+def _slices(program: Program, d: Definition, axis: int, readers: list[Definition],
+            made: frozenset[object]) -> Slices | None:
     """The least set of slices along an axis outside of which no reader looks."""
     parts: dict[object, Asked] = {}
     share = work = 0.0
-    made = _dependents(program, d)
     for reader in readers:
         if not isinstance(reader.tensor, Lambda):
             return None
@@ -150,15 +173,6 @@ def _source(read: Read) -> Source:
 
 def _reads(body: Expr, ref: Ref) -> list[Read]:
     return [e for e in postorder(body) if isinstance(e, Read) and _source(e).data == ref]
-
-
-def _dependents(program: Program, d: Definition) -> frozenset[object]:
-    """The definition and all that are made from it: none of them can say what is asked of it."""
-    found: set[object] = {d.ref}
-    for r in program.definitions:
-        if any(x.data in found for x in sources_of(r.tensor)):
-            found.add(r.ref)
-    return frozenset(found)
 
 
 def _asked(program: Program, lam: Lambda, read: Read, axis: int, made: frozenset[object]
