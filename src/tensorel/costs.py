@@ -53,6 +53,7 @@ class Costs:
     bucket: float = 6.0  # an entry counted, placed and written under its second index
     workspace: float = 8.0  # an entry collected from a dense row
     workspace_add: float = 2.0  # one addition into a dense row
+    workspace_find: float = 0.7  # looking a coordinate up in a dense row
     workspace_room: float = 0.5  # a cell of the dense row itself
     list_sort: float = 60.0  # an entry of a list that is sorted at the end
     list_start: float = 20000.0  # sorting any list at all

@@ -13,12 +13,13 @@ import numpy as np
 
 from tensorel.config import Config
 from tensorel.errors import EngineError, MemoryLimitError
-from tensorel.ir.nodes import Expr, Read, Source, postorder
+from tensorel.ir.nodes import Expr, Read, Source
 from tensorel.kernels.assemble import Lowered, lower_nest
 from tensorel.kernels.crew import run_calls
 from tensorel.kernels.loops import Status
 from tensorel.kernels.runtime import Call, CompiledKernel, Control, GrowBuffer, compile, run_ranges
 from tensorel.kernels.spec import Nest, Slot
+from tensorel.kernels.workspaces import start
 from tensorel.plan.definitions import replace_exprs
 from tensorel.plan.physical import KernelStep
 from tensorel.records import dataclass
@@ -65,39 +66,39 @@ def prepare(step: KernelStep, values: dict[str, Stored], config: Config,
 def _leaders(nest: Nest, values: dict[str, Stored]) -> tuple[str, ...]:
     """Sparse operands whose first level is the outer loop."""
     found: dict[str, None] = {}
-    for r in postorder(nest.body):
-        if isinstance(r, Read) and r.indices:
-            name = r.tensor.data.name  # type: ignore[attr-defined]
-            fmt = values[name].format
+    for r, slot in nest.operands.items():
+        if r.indices:
+            fmt = values[slot.name].format
             first = r.indices[fmt.order[0]]
             if nest.loops and getattr(first, "name", None) == nest.loops[0] and not fmt.is_dense:
-                found[name] = None
+                found[slot.name] = None
     return tuple(found)
 
 
 def _bound_nest(nest: Nest, values: dict[str, Stored]) -> Nest:
     table: dict[Expr, Expr] = {}
-    roots = [nest.body, *nest.output.coords, *([] if nest.residual is None else [nest.residual])]
     sources: dict[Source, Source] = {}
-    for e in postorder(*roots):
-        if isinstance(e, Source):
-            slot = e.data
-            assert isinstance(slot, Slot)
-            fmt, dtypes = values[slot.name].signature
-            actual = Slot(slot.name, fmt, dtypes, slot.whole, slot.most)  # type: ignore[arg-type]
-            if actual != slot:
-                sources[e] = Source(actual, e.shape, e.dtype, e.fill)
+    reads = nest.operands
+    for read, slot in reads.items():
+        source = read.tensor
+        assert isinstance(source, Source)
+        fmt, dtypes = values[slot.name].signature
+        actual = Slot(slot.name, fmt, dtypes, slot.whole, slot.most)  # type: ignore[arg-type]
+        if actual != slot:
+            sources[source] = Source(actual, source.shape, source.dtype, source.fill)
     if not sources:
         return nest
-    for e in postorder(*roots):
-        if isinstance(e, Read) and e.tensor in sources:
-            table[e] = Read(sources[e.tensor], tuple(
-                replace_exprs(i, table) for i in e.indices))
+    for read in reads:
+        if read.tensor in sources:
+            table[read] = Read(sources[read.tensor], tuple(
+                replace_exprs(i, table) for i in read.indices))
     residual = None if nest.residual is None else replace_exprs(nest.residual, table)
     output = nest.output
     if output.pattern in table:
         output = replace(output, pattern=table[output.pattern])  # type: ignore[arg-type]
-    return replace(nest, body=replace_exprs(nest.body, table), residual=residual, output=output)
+    lets = tuple(replace(let, body=replace_exprs(let.body, table)) for let in nest.lets)
+    return replace(nest, body=replace_exprs(nest.body, table), residual=residual, output=output,
+                   lets=lets)
 
 
 @dataclass
@@ -115,6 +116,17 @@ class Job:
         self.out = self.nest.output
         self.control = Control(max(self.budget, 0))
         self.extents = self.ready.extents
+
+    def scratch(self) -> dict[str, Array]:
+        """Workspaces of one thread: nothing is marked. Values that are not marked are read, and
+        their products thrown away; what happens to lie in memory may be slow to multiply."""
+        made: dict[str, Array] = {}
+        for let in self.nest.lets:
+            room = self.extents[let.axis]
+            for name, dtype in let.slot.dtypes:  # one more: ``add`` writes before it counts
+                made[f"{let.slot.name}.{name}"] = np.full(
+                    room + 1, start(let) if name == "val" else 0, dtype)
+        return made
 
     @property
     def outer(self) -> str | None:

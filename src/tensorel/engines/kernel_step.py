@@ -47,20 +47,23 @@ def _run_dense(job: Job) -> Stored:
     workers = job.workers
     private = accumulates and (job.outer is None or job.outer in nest.reduced)
     ranges = job.ranges(workers, piece=workers * PIECE_COST)
-    sets = workers if private else 1
+    sets = workers if private or nest.lets else 1
     owned: list[dict[str, Array]] = []
-    for _ in range(max(min(sets, len(ranges)), 1)):
+    for k in range(max(min(sets, len(ranges)), 1)):
+        if k and not private:
+            owned.append(owned[0] | job.scratch())
+            continue
         whole = job.ready.lowered.covers_all and not accumulates
         own = {"out": np.empty(size, out.dtype) if whole else np.full(size, start, out.dtype)}
         if nest.counted and accumulates:
             own["seen"] = np.zeros(size, np.int64)
-        owned.append(own)
+        owned.append(own | job.scratch())
     kernel, scalars = job.ready.kernel, job.scalars()
     calls = [kernel.bind(job.arrays(own), (), scalars) for own in owned]
 
     job.each(calls, ranges, workers)
     result = owned[0]
-    for other in owned[1:]:
+    for other in owned[1:] if private else ():
         assert nest.op is not None
         result["out"] = _combined(nest, result["out"], other["out"])
         if "seen" in result:
@@ -96,8 +99,10 @@ def _run_shared(job: Job) -> Stored:
     operand = job.values[job.out.pattern.tensor.data.name]  # type: ignore[attr-defined]
     values = np.empty(operand.arrays["val"].size, job.out.dtype)
     workers = job.workers
-    call = job.ready.kernel.bind(job.arrays({"val": values}), (), job.scalars())
-    job.each([call], job.ranges(workers, piece=workers * PIECE_COST), workers)
+    ranges = job.ranges(workers, piece=workers * PIECE_COST)
+    calls = [job.ready.kernel.bind(job.arrays({"val": values} | job.scratch()), (), job.scalars())
+             for _ in range(max(min(workers, len(ranges)), 1) if job.nest.lets else 1)]
+    job.each(calls, ranges, workers)
     made = Stored(operand.format, job.step.shape, job.step.dtype, job.step.fill.value,
                   operand.arrays | {"val": values})
     return made if job.step.finish is None else to_format(made, job.step.finish)
@@ -121,7 +126,8 @@ def _run_levels(job: Job) -> Stored:
             lo, hi = ranges[k]
             pos[lo * stride + 1 : hi * stride + 1] += before[f"idx{out.dense}"]
 
-    joined = _appended(job, ranges, workers, lambda: _workspace(job) | {"pos": pos}, place)
+    joined = _appended(job, ranges, workers,
+                       lambda: _workspace(job) | job.scratch() | {"pos": pos}, place)
     return _finish(job, _level_arrays(job, joined, pos))
 
 
@@ -215,7 +221,7 @@ def _bounds_of(counts: Array, total: int) -> Array:
 def _run_list(job: Job) -> Stored:
     nest, out, step = job.nest, job.out, job.step
     workers = job.workers
-    joined = _appended(job, job.ranges(workers), workers, dict, lambda k, before: None)
+    joined = _appended(job, job.ranges(workers), workers, job.scratch, lambda k, before: None)
     order = step.order or tuple(range(len(step.shape)))
     coords = [joined[f"idx{k}"] for k in range(len(out.axes))]
     by_axis = [coords[order.index(a)] for a in range(len(order))]
@@ -233,7 +239,7 @@ def _run_bucket(job: Job) -> Stored:
     places = job.out.place_dtype
     counts: Array = np.zeros(rows, places)
     ranges = job.ranges(1)
-    call = counting.kernel.bind(job.arrays({"counts": counts}, counting), (),
+    call = counting.kernel.bind(job.arrays({"counts": counts} | job.scratch(), counting), (),
                                 job.scalars(counting))
     job.each([call], ranges, 1)
     total = int(counts.sum(dtype=np.int64))
@@ -242,7 +248,7 @@ def _run_bucket(job: Job) -> Stored:
         "next": pos[:-1].astype(places), "idx1": np.empty(total, job.out.index_dtypes[1]),
         "val": np.empty(total, job.out.dtype),
     }
-    fill = job.ready.kernel.bind(job.arrays(own), (), job.scalars())
+    fill = job.ready.kernel.bind(job.arrays(own | job.scratch()), (), job.scalars())
     job.each([fill], ranges, 1)
     return _finish(job, {"pos1": pos, "idx1": own["idx1"], "val": own["val"]})
 

@@ -34,8 +34,8 @@ class Assembler:
 
     def run(self) -> None:
         self.prepare()
-        self.low.loops_inside = bool(self.tail) or bool(self.low.inner_reductions())
-        self.low.may_repeat_body = not self.low.loops_inside
+        self.low.loops_inside = bool(self.tail)
+        self.low.may_repeat_body = not self.tail and not self.low.inner_reductions()
         self.low.loops(self.outer, self._support, self._cell, self.enter, self.leave,
                        depth=0 if self.outer else 1)
         self.finish()
@@ -88,14 +88,14 @@ class Assembler:
             low.emit(Assign(seen, const(0, INT64)))
 
         def inner() -> None:
-            low.emit(Assign(acc, low.combine(op, acc, low.value(nest.body))))
+            low.accumulate(op, acc, nest.body)
             if seen is not None:
                 low.emit(Assign(seen, plus(seen, 1)))
 
-        low.loops_inside = bool(low.inner_reductions())
-        low.in_cell = True
+        low.loops_inside = False
+        low.in_cell, low.selects = True, seen is None
         low.loops(self.tail, self._support, inner, depth=len(self.outer))
-        low.in_cell = False
+        low.in_cell = low.selects = False
         low.loops_inside = True
         self._guarded(lambda: self.deliver(acc, seen))
 

@@ -52,6 +52,9 @@ class Emission:
     open_reductions: set[Reduce] = field(default_factory=set)
     #: inside a cell, where loops and guards no longer decide which cells are delivered
     in_cell: bool = False
+    #: the innermost statement takes a condition instead of standing under one
+    selects: bool = False
+    condition: Expr | None = None
     #: some cells may not be delivered: a loop outside cells was led, guarded or empty
     partial: bool = False
     #: told before each loop: its index, and how many iterations it has at most (None: unknown)
@@ -59,7 +62,7 @@ class Emission:
 
     def __post_init__(self) -> None:
         self.extents = dict(self.nest.extents)
-        for e in postorder(self.nest.body):
+        for e in postorder(self.nest.body, *(let.body for let in self.nest.lets)):
             if isinstance(e, Reduce):
                 self.extents.update({a.name: a.extent for a in e.axes})
         self.lo, self.hi = Local("lo", INT64), Local("hi", INT64)

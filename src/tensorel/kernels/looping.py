@@ -24,6 +24,7 @@ from tensorel.kernels.ahead import fetch_ahead
 from tensorel.kernels.loops import Assign, For, If, Stmt, While
 from tensorel.kernels.reading import Access, Reading
 from tensorel.kernels.support import FALSE, TRUE, Formula, has, restrict
+from tensorel.kernels.workspaces import is_marked
 from tensorel.records import dataclass
 from tensorel.storage.levels import Compressed, Walk
 
@@ -38,6 +39,7 @@ class Looper:
     outermost: bool
     checked: bool
     innermost: bool
+    last: bool = False  # no loops inside
     merged: tuple[Access, ...] = ()
 
     def run(self, body: Callable[[], None]) -> None:
@@ -53,7 +55,7 @@ class Looper:
         followers = [a for a in candidates.values() if a not in leaders and a is not partner]
         self.begin: Expr = low.lo if self.outermost else const(0, INT64)
         self.end: Expr = low.hi if self.outermost else low.extent(self.name)
-        cursors = self._open_followers(followers, bool(leaders))
+        cursors = self._open_followers(followers, all(map(self._is_ascending, leaders)))
         inner = self._body(body, followers, cursors)
         if leaders:
             self._leave_out()
@@ -113,8 +115,9 @@ class Looper:
         return cover(formula) or []
 
     def _leader_cost(self, group: list[Access]) -> tuple[int, int, int]:
-        """Operands that are searched or found directly rather follow."""
-        gallop = sum(a.slot.name in self.low.nest.gallop for a in group)
+        """Operands that are searched or found directly rather follow; a workspace does so
+        whatever stands beside it."""
+        gallop = sum(a.slot.name in self.low.nest.gallop or is_marked(a.level) for a in group)
         return gallop, sum(map(self._is_direct, group)), len(group)
 
     def _known(self, candidates: dict[Read, Access]) -> Callable[[Read], Formula]:
@@ -137,12 +140,16 @@ class Looper:
 
     # -- followers -----------------------------------------------------------------------------
 
-    def _open_followers(self, followers: list[Access], led: bool
+    def _is_ascending(self, a: Access) -> bool:
+        walk = a.level.walk(a.arrays, a.position, a.coords)
+        return walk is not None and walk.ascending
+
+    def _open_followers(self, followers: list[Access], ascending: bool
                         ) -> dict[Access, tuple[Walk, Local, Expr]]:
         """Cursors of the followers that advance beside the leader."""
         low = self.low
         cursors: dict[Access, tuple[Walk, Local, Expr]] = {}
-        for a in followers:
+        for a in followers if ascending else ():
             if self._is_direct(a) or a.slot.name in low.nest.gallop:
                 continue
             walk, lo, hi = low.open_walk(a)
@@ -196,6 +203,9 @@ class Looper:
                     low.resolve(a)
             changed = [a for a in low.accesses.values() if a.valid is not before[a]]
             changed += [a for a in self.merged if a.valid is not None]
+            selects = self.last and low.selects and all(
+                a.valid is None or is_marked(a.slot.format.levels[-1])
+                for a in low.accesses.values())
             guard = self._guard() if changed or self.innermost else None
             if guard is None:
                 body()
@@ -203,6 +213,11 @@ class Looper:
             self._leave_out()
             if isinstance(guard, Const):
                 return  # nothing here differs from the background
+            if selects:
+                low.condition = guard
+                body()
+                low.condition = None
+                return
             with low.block() as then:
                 body()
             low.emit(If(guard, tuple(then)))
@@ -214,7 +229,7 @@ class Looper:
         low = self.low
 
         def known(read: Read) -> Formula:
-            valid = low.accesses[read].valid
+            valid = low.accesses[read].valid if read in low.accesses else None
             if isinstance(valid, Const):
                 return TRUE if bool(valid.value) else FALSE
             return TRUE if valid is None else has(read)

@@ -37,7 +37,9 @@ from tensorel.kernels.flat import flat_read
 from tensorel.kernels.looping import Looper
 from tensorel.kernels.loops import Assign, For, If
 from tensorel.kernels.reading import Access, Reading
+from tensorel.kernels.spec import Let
 from tensorel.kernels.support import TRUE, Analysis, Cover, Formula, has, rounds
+from tensorel.kernels.workspaces import add, clear, level_of, support_of
 
 Supports = Callable[[str], Formula]  # by loop index
 
@@ -52,8 +54,11 @@ class Lowering(Reading):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        analysis = Analysis(self.strict, summed=self.nest.op is ops.add)
-        self.support = TRUE if self.nest.everywhere else analysis.cover(self.nest.body).support
+        self.scope: Expr = self.nest.body
+        self.support = TRUE if self.nest.everywhere else support_of(
+            self.nest.body, self.lets, self.strict, self.nest.op is ops.add)
+        for let in self.nest.lets:
+            self.emit(Assign(level_of(let.slot).count, const(0, INT64)))
 
     def value(self, e: Expr) -> Expr:
         """``e`` with bound indices, resolved reads and reductions replaced by locals."""
@@ -97,15 +102,16 @@ class Lowering(Reading):
             self.emit(Assign(count, const(0, INT64)))
 
         def inner() -> None:
-            self.emit(Assign(acc, self.combine(e.op, acc, self.value(e.body))))
+            self.accumulate(e.op, acc, e.body)
             if count is not None:
                 self.emit(Assign(count, plus(count, 1)))
 
         states = {r: self.accesses[r].state() for r in reads}
         bound, done = dict(self.bound), dict(self.done_reductions)
-        outside, self.in_cell = self.in_cell, True
+        outside = self.in_cell, self.selects, self.loops_inside
+        self.in_cell, self.selects, self.loops_inside = True, count is None, False
         self.loops(tuple(a.name for a in e.axes), lambda name: cover.support, inner)
-        self.in_cell = outside
+        self.in_cell, self.selects, self.loops_inside = outside
         self.bound, self.done_reductions = bound, done
         for r, state in states.items():
             self.accesses[r].restore(state)
@@ -149,6 +155,16 @@ class Lowering(Reading):
     def combine(self, op: ops.Operator, acc: Expr, value: Expr) -> Expr:
         return convert(Call(op, (acc, convert(value, acc.dtype))), acc.dtype)
 
+    def accumulate(self, op: ops.Operator, acc: Local, body: Expr) -> None:
+        """One point more, unless the condition around it says otherwise."""
+        value = self.value(body)
+        if self.condition is not None:
+            assert op.identity is not None
+            value = convert(value, acc.dtype)
+            value = Call(ops.where, (self.condition, value, const(
+                op.identity(acc.dtype), acc.dtype)))
+        self.emit(Assign(acc, self.combine(op, acc, value)))
+
     def repeat(self, op: ops.Operator, value: Expr, n: Expr) -> Expr:
         """``value`` combined with itself n > 0 times."""
         if op.idempotent:
@@ -168,6 +184,12 @@ class Lowering(Reading):
 
         Depth 0 is the outer loop of the kernel, which runs over the range of this call. All loops
         but the innermost look at the cancel flag; those stay free to be vectorized."""
+        bound = sum(n in self.bound for n in self.nest.loops)
+        due = [let for let in self.nest.lets if let.depth == bound and let not in self.filled]
+        if due and self.scope is self.nest.body:
+            self._with_workspaces(due, lambda: self.loops(
+                names, support, innermost, enter, leave, depth))
+            return
         self._hoist()
         if not names:
             innermost()
@@ -186,10 +208,57 @@ class Lowering(Reading):
             if leave is not None:
                 leave(name)
 
+        inside = bool(rest) or self.loops_inside or self._waits()
         Looper(
-            self, name, support(name), depth == 0,
-            bool(rest) or depth == 0 or self.loops_inside, not rest and self.may_repeat_body,
+            self, name, support(name), depth == 0, inside or depth == 0,
+            not rest and self.may_repeat_body, not inside,
         ).run(body)
+
+    def _waits(self) -> bool:
+        """A reduction is still to be evaluated in the innermost body."""
+        return any(e not in self.done_reductions and e not in self.open_reductions
+                   for e in self.inner_reductions())
+
+    def _with_workspaces(self, due: list[Let], inside: Callable[[], None]) -> None:
+        """Fill workspaces, do what reads them, forget them."""
+        accesses, filled = self.accesses, self.filled
+        for let in due:
+            self._fill(let)
+            self.filled = (*self.filled, let)
+        self.accesses = self.active()
+        inside()
+        self.accesses, self.filled = accesses, filled
+        for let in due:
+            clear(self, let, self._arrays(let))
+
+    def _arrays(self, let: Let) -> dict[str, Source]:
+        return {name: self.own_arrays[f"{let.slot.name}.{name}"] for name, _ in let.slot.dtypes}
+
+    def _fill(self, let: Let) -> None:
+        """The loops of a workspace's own; nothing outside knows of them."""
+        arrays = self._arrays(let)
+        outside = (self.scope, self.accesses, self.in_cell, self.may_repeat_body,
+                   self.loops_inside, self.announce, self.bound, self.done_reductions,
+                   self.selects)
+        self.bound, self.done_reductions = dict(self.bound), dict(self.done_reductions)
+        self.scope, self.in_cell, self.announce = let.body, True, lambda name, count: None
+        self.selects = False
+        self.loops_inside, self.may_repeat_body = False, not self.inner_reductions()
+        self.accesses = {e: self.known[e] for e in postorder(let.body) if isinstance(e, Read)}
+        states = {a: a.state() for a in self.accesses.values()}
+        support = support_of(let.body, self.lets, self.strict)
+
+        def inner() -> None:
+            at = self.let("at", self.bound[let.axis])
+            value = self.let("x", convert(self.value(let.body), arrays["val"].dtype))
+            add(self, let, arrays, at, value)
+
+        self.loops(let.loops, lambda name: support, inner)
+        for a, state in states.items():
+            a.restore(state)
+        (self.scope, self.accesses, self.in_cell, self.may_repeat_body,
+         self.loops_inside, self.announce, self.bound, self.done_reductions,
+         self.selects) = outside
 
     def _flat(self, a: Access, innermost: Callable[[], None]) -> None:
         """One loop over the values of the entries in the range of this call."""
@@ -224,13 +293,18 @@ class Lowering(Reading):
                 self.resolve(access)
         for e in self.inner_reductions():
             if e not in self.done_reductions and e not in self.open_reductions \
-                    and self.is_bound(e):
+                    and self.is_bound(e) and self._is_filled(e):
                 self.done_reductions[e] = self.reduction(e)
+
+    def _is_filled(self, e: Expr) -> bool:
+        """The workspaces that it reads are there."""
+        return not self.lets or all(
+            r in self.accesses for r in postorder(e) if isinstance(r, Read))
 
     def inner_reductions(self) -> list[Reduce]:
         """Outermost inner reductions of the body."""
         found: list[Reduce] = []
-        stack: list[Expr] = [self.nest.body]
+        stack: list[Expr] = [self.scope]
         while stack:
             e = stack.pop()
             if isinstance(e, Reduce):

@@ -20,7 +20,7 @@ from tensorel.ir.nodes import (
 from tensorel.ir.ranges import index_range
 from tensorel.kernels.emission import Emission
 from tensorel.kernels.loops import Assign, If, Stmt, While, array
-from tensorel.kernels.spec import Slot
+from tensorel.kernels.spec import Let, Slot
 from tensorel.records import dataclass
 from tensorel.storage.hashing import hash_keys
 from tensorel.storage.levels import Level, Position, Probe, Walk
@@ -66,17 +66,35 @@ class Reading(Emission):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.accesses: dict[Read, Access] = {}
-        roots = [self.nest.body, *self.nest.output.coords]
-        roots += [e for e in (self.nest.residual, self.nest.output.guard) if e is not None]
-        for node in postorder(*roots):
-            if isinstance(node, Read) and node not in self.accesses:
-                self.accesses[node] = self._access(node)
+        self.roots = [self.nest.body, *self.nest.output.coords]
+        self.roots += [e for e in (self.nest.residual, self.nest.output.guard) if e is not None]
+        self.lets = {let.slot: let for let in self.nest.lets}
+        self.filled: tuple[Let, ...] = ()
+        #: all reads, and of these the ones that matter to the loops being written
+        self.known = {
+            node: self._access(node)
+            for node in postorder(*self.roots, *(let.body for let in self.nest.lets))
+            if isinstance(node, Read)}
+        self.accesses: dict[Read, Access] = self.active()
+
+    def active(self) -> dict[Read, Access]:
+        """Reads of the body and of workspaces to be filled yet, but not those of what is not
+        filled."""
+        coming = [let for let in self.nest.lets if let not in self.filled]
+        gone = {let.slot for let in coming}
+        nodes = postorder(*self.roots, *(let.body for let in coming))
+        return {n: self.known[n] for n in nodes
+                if isinstance(n, Read) and self.known[n].slot not in gone}
 
     def _access(self, read: Read) -> Access:
         assert isinstance(read.tensor, Source) and isinstance(read.tensor.data, Slot), read
         slot = read.tensor.data
         nodes: dict[str, Source] = {}
+        if slot in self.lets:
+            for name, dtype in slot.dtypes:
+                full = f"{slot.name}.{name}"
+                nodes[name] = self.own_arrays.get(full) or self.own_array(full, np.dtype(dtype))
+            return Access(read, slot, nodes)
         for name, dtype in (*slot.dtypes, ("shape", "<i8"), ("count", "<i8")):
             full = f"{slot.name}.{name}"
             nodes[name] = self.array_nodes.setdefault(full, array(full, np.dtype(dtype)))

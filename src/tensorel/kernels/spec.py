@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from enum import Enum
 
-from tensorel.ir.nodes import INT64, Const, DType, Expr, Operator, Read
+from tensorel.ir.nodes import INT64, Const, DType, Expr, Operator, Read, postorder
 from tensorel.records import dataclass
 from tensorel.storage.format import Format
 
@@ -65,6 +65,27 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Let:
+    """A workspace that is filled once for each iteration of the nest's outer loops and used up
+    inside it: ``w[axis] = reduce(op, the other loops, body)``.
+
+    slot: what reads of it name; its format is ``kernels.workspaces.workspace``.
+    depth: so many of the nest's loops are bound when it is filled.
+    loops: its own loops in order, ``axis`` among them; no other loop of the nest has their names.
+    op: combines what meets at one coordinate; None where each is visited at most once.
+    Outside the body's support it is the fill of its reads, which therefore is the body's
+    background, and the identity of ``op``.
+    """
+
+    slot: Slot
+    depth: int
+    axis: str
+    loops: tuple[str, ...]
+    op: Operator | None
+    body: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Nest:
     """``output[axes] = reduce(op, reduced, body)`` with its loop order.
 
@@ -76,6 +97,8 @@ class Nest:
     points and the rest, each equal to ``residual``, are combined by repetition. ``everywhere``:
     every point is visited, because what is not stored can be neither skipped nor repeated;
     ``whole_cells``: so are all points of a cell that is visited at all.
+    lets: workspaces, each read by the body or by a later one. A body that reads them is not
+    counted, nor everywhere, nor whole_cells.
     """
 
     loops: tuple[str, ...]
@@ -90,6 +113,7 @@ class Nest:
     everywhere: bool = False
     whole_cells: bool = False
     fetch: frozenset[str] = frozenset()
+    lets: tuple[Let, ...] = ()
 
     @property
     def serial(self) -> bool:
@@ -100,3 +124,13 @@ class Nest:
     @property
     def extent(self) -> dict[str, int]:
         return dict(self.extents)
+
+    @property
+    def operands(self) -> dict[Read, Slot]:
+        """The reads of stored tensors, in order of appearance; workspaces are none."""
+        own = {let.slot for let in self.lets}
+        roots = [self.body, *(let.body for let in self.lets), *self.output.coords]
+        roots += [e for e in (self.residual, self.output.guard) if e is not None]
+        return {
+            e: e.tensor.data for e in postorder(*roots)  # type: ignore[attr-defined]
+            if isinstance(e, Read) and e.tensor.data not in own}  # type: ignore[attr-defined]

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 from tensorel.algebra import ops
 from tensorel.ir.analysis import fill as fill_of
-from tensorel.ir.nodes import Axis, Bulk, Const, Expr, Lambda, Reduce, Source
+from tensorel.ir.nodes import (
+    Axis,
+    Bulk,
+    Const,
+    Expr,
+    Lambda,
+    Read,
+    Reduce,
+    Source,
+    postorder,
+)
 from tensorel.kernels.spec import Slot
 from tensorel.plan.blas import blas_step
 from tensorel.plan.decide import Option
-from tensorel.plan.definitions import Definition
+from tensorel.plan.definitions import Definition, Ref, inner_reductions, sources_of
+from tensorel.plan.fuse import Fused
 from tensorel.plan.indices import IndexSolver
 from tensorel.plan.known import Known, level_sizes
+from tensorel.plan.loops import is_plain
+from tensorel.plan.nests import NoLoops
 from tensorel.plan.physical import BulkStep, Plan, ViewStep
 from tensorel.plan.views import permuted, view_of
 from tensorel.storage.format import Format
@@ -21,21 +35,53 @@ from tensorel.storage.registry import resolve
 from tensorel.storage.stack import Stack
 
 
+def _refs(d: Definition) -> list[str]:
+    return [s.data.name for s in sources_of(d.tensor) if isinstance(s.data, Ref)]
+
+
+def _is_sum(d: Definition) -> bool:
+    return isinstance(d.tensor, Lambda) and isinstance(d.tensor.body, Reduce)
+
+
 class Chooser(IndexSolver):
     """Turns definitions into steps, one after another."""
 
     def run(self) -> Plan:
         inputs = [k.slot.name for k in self.known.values()]
-        slots = {d.name: self.place(d).slot.name for d in self.program.definitions}
+        slots: dict[str, str] = {}
+        fusable, waiting = self._fusable(), dict[str, Definition]()
+        for d in self.program.definitions:
+            asked = [waiting.pop(n) for n in dict.fromkeys(_refs(d)) if n in waiting]
+            if d.name in fusable and not asked:
+                waiting[d.name] = d
+            else:
+                slots[d.name] = self._with(d, asked).slot.name
         results = [slots[n] for n in self.program.results]
         plan = Plan(self.steps, results, inputs, dict(self.program.fired), [],
                     call=self.costs.call)
         plan.plan_frees()
         return plan
 
+    def _fusable(self) -> set[str]:
+        """Sums that one other definition reads, each axis at an index of its own."""
+        program = self.program
+        if self.strict or not program.config.optimize or "fuse" in program.config.disabled:
+            return set()
+        readers: dict[str, list[Definition]] = {}
+        for d in program.definitions:
+            for n in dict.fromkeys(_refs(d)):
+                readers.setdefault(n, []).append(d)
+        return {
+            d.name for d in program.definitions
+            if isinstance(d.tensor, Lambda) and isinstance(d.tensor.body, Reduce) and d.shape
+            and d.format is None and d.name not in program.results
+            and len(readers.get(d.name, ())) == 1 and _is_sum(readers[d.name][0])}
+
     def place(self, d: Definition) -> Known:
         """The steps of a definition, and what is known of its result then."""
-        known = self._define(d)
+        return self._keep(d, self._define(d))
+
+    def _keep(self, d: Definition, known: Known) -> Known:
         whole = d.ref.whole
         if whole != known.slot.format.is_dense:
             slot = replace(known.slot, whole=whole)
@@ -45,6 +91,79 @@ class Chooser(IndexSolver):
             self.known[slot] = known
         self.known[d.ref] = known
         return known
+
+    def _with(self, d: Definition, asked: list[Definition]) -> Known:
+        """A definition and those that it alone reads: stored before, or used up in its loops."""
+        if not asked:
+            return self.place(d)
+        start, before = self._state(), len(self.steps)
+
+        def spent() -> float:
+            return sum(s.cost + self.costs.call for s in self.steps[before:])
+
+        for t in asked:
+            self.place(t)
+        ways = [Option(0.0, (self.place(d), self._state()), "stored")]
+        ways[0] = replace(ways[0], cost=spent())
+        self._restore(start)
+        known = self._used_up(d, asked)
+        if known is not None:
+            known = self._keep(d, known)
+            ways.append(Option(spent(), (known, self._state()), "used up"))
+        known, state = self.program.decisions.decide(
+            "intermediates", ", ".join(t.name for t in asked), ways)
+        self._restore(state)
+        if state is not ways[0].value[1]:
+            self.program.fire("fuse: an intermediate is used up where it is made", len(asked))
+        return known
+
+    def _state(self) -> tuple[Any, ...]:
+        return (list(self.steps), dict(self.known), dict(self.conversions), self.counter,
+                dict(self.program.fired))
+
+    def _restore(self, state: tuple[Any, ...]) -> None:
+        steps, known, conversions, self.counter, fired = state
+        self.steps, self.known, self.conversions = list(steps), dict(known), dict(conversions)
+        self.program.fired = dict(fired)
+
+    def _used_up(self, d: Definition, asked: list[Definition]) -> Known | None:
+        """One nest for a definition and those that it reads, where that is possible."""
+        fused: dict[Source, Fused] = {}
+        for t in asked:
+            lam = t.tensor
+            assert isinstance(lam, Lambda) and isinstance(lam.body, Reduce)
+            body = self.bind(lam.body)
+            assert isinstance(body, Reduce)
+            made = Fused(t.name, lam.axes, body.op, body.axes, body.body)
+            if not made.is_possible(self.strict):
+                return None
+            known = self.known[t.ref] = self._imagined(t)
+            self.known[known.slot] = known
+            fused[known.source] = made
+        assert isinstance(d.tensor, Lambda)
+        whole = self.bind(d.tensor.body)
+        assert isinstance(whole, Reduce)
+        fill = d.fill if d.fill is not None else fill_of(d.tensor)
+        want = None if d.format is None else resolve(d.format, d.shape, d.tensor.dtype)  # type: ignore[arg-type]
+        reads = [r for r in postorder(whole) if isinstance(r, Read)]
+        if not all(map(is_plain, reads)) or inner_reductions(whole.body):
+            return None
+        try:
+            return self.nest(d.name, d.tensor.axes, whole.op, whole.axes, whole.body, fill, want,
+                             fused=fused)
+        except NoLoops:
+            return None
+
+    def _imagined(self, t: Definition) -> Known:
+        """What is known of a definition that will not be stored."""
+        stats, source = self.program.stats.get(t.ref), t.source()
+        size = math.prod(float(n) for n in t.shape)
+        count = size if stats is None else stats.count
+        fmt = resolve("dense" if len(t.shape) == 1 else "csf", t.shape, source.dtype)
+        slot = Slot(t.name, fmt, (), t.ref.whole)
+        return Known(slot, Source(slot, t.shape, source.dtype, source.fill), count,
+                     level_sizes(fmt, t.shape, count), 0.0,
+                     facts=None if stats is None else stats.facts)
 
     def _define(self, d: Definition) -> Known:
         assert d.fill is not None or not isinstance(d.tensor, Source)

@@ -18,6 +18,7 @@ from tensorel.plan.definitions import (
     Definition,
     Program,
     Stats,
+    distributing,
     factors_of,
     inner_reductions,
     product,
@@ -43,14 +44,6 @@ def order_contractions(program: Program) -> None:
         else:
             done.append(d)
     program.definitions = done
-
-
-def distributing(op: ops.Operator, body: Expr) -> ops.Operator | None:
-    """The operator of the body's root if it distributes over the monoid ``op``."""
-    if isinstance(body, Call) and body.op.distributes(op, body.dtype) and body.op.associative \
-            and body.op.commutative and all(a.dtype == body.dtype for a in body.args):
-        return body.op
-    return None
 
 
 def _order(program: Program, d: Definition, lam: Lambda, body: Reduce) -> list[Definition]:

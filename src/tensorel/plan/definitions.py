@@ -150,6 +150,14 @@ def factors_of(e: Expr, op: Operator) -> list[Expr]:
     return out
 
 
+def distributing(op: Operator, body: Expr) -> Operator | None:
+    """The operator of the body's root if it distributes over the monoid ``op``."""
+    if isinstance(body, Call) and body.op.distributes(op, body.dtype) and body.op.associative \
+            and body.op.commutative and all(a.dtype == body.dtype for a in body.args):
+        return body.op
+    return None
+
+
 def product(factors: list[Expr], op: Operator) -> Expr:
     result = factors[0]
     for f in factors[1:]:

@@ -33,13 +33,13 @@ from tensorel.ir.nodes import (
     postorder,
     substitute,
 )
-from tensorel.plan.contract import distributing
 from tensorel.plan.decide import Option
 from tensorel.plan.definitions import (
     Definition,
     Program,
     Ref,
     Stats,
+    distributing,
     factors_of,
     product,
     product_of,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import html
 import math
 
+from tensorel.ir.nodes import Axis, Reduce
 from tensorel.plan.decide import RunnerUp
-from tensorel.plan.physical import BlasStep, BulkStep, ConvertStep, KernelStep, Plan, Step
+from tensorel.plan.physical import BlasStep, BulkStep, ConvertStep, KernelStep, Plan, Step, shown
 from tensorel.plan.pipeline import logical_text
 from tensorel.records import dataclass, field
 from tensorel.storage.limits import show_bytes
@@ -178,6 +179,11 @@ def _detail(s: Step) -> list[str]:
     loops = " > ".join(f"{n}{' (reduced)' if n in nest.reduced else ''}" for n in nest.loops)
     threads = f"; threads: {s.threads}" if s.threads > 1 else ""
     found = [f"loops: {loops or 'none'}; result: {nest.output.assembly.value}{threads}"]
+    for let in nest.lets:
+        inner = tuple(Axis(n, nest.extent[n]) for n in let.loops if n != let.axis)
+        body = let.body if not inner or let.op is None else Reduce(let.op, inner, let.body)
+        under = ", ".join(nest.loops[: let.depth])
+        found.append(f"where {let.slot.name}[{let.axis}] = {shown(body)}, once for each {under}")
     if nest.gallop:
         found.append(f"searched instead of merged: {', '.join(sorted(nest.gallop))}")
     if nest.counted:

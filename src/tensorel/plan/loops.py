@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 
 from tensorel.costs import Costs
 from tensorel.ir.affine import split_affine
@@ -30,6 +31,7 @@ class Operand:
     sparse: bool
     whole_lookup: bool
     converted: bool = False
+    marked: bool = False  # a workspace
 
 
 def operand(read: Read, levels: tuple[float, ...], count: float) -> Operand:
@@ -74,69 +76,123 @@ class Simulation:
     iterations: float = 1.0
 
 
+@dataclass(eq=False)
+class Fill:
+    """A workspace as the simulation sees it: what fills it and under how many loops, and who
+    reads it."""
+
+    depth: int
+    loops: tuple[str, ...]
+    operands: list[Operand]
+    support: Formula
+    readers: list[Operand]
+    room: float = 0.0  # coordinates; none: a single value
+
+
 def simulate(order: tuple[str, ...], operands: list[Operand], supports: dict[str, Formula],
              extents: dict[str, int], last_output: int, out_last: str | None,
-             costs: Costs, limit: float = math.inf) -> Simulation:
+             costs: Costs, limit: float = math.inf, fills: Sequence[Fill] = ()) -> Simulation:
     """Walk the loops as ``kernels.lower`` will and add up the work; infinite from ``limit`` on."""
     sim = Simulation()
-    depth = dict.fromkeys((o.read for o in operands), 0)
-    bound: set[str] = set()
-    by_read = {o.read: o for o in operands}
-    iters = 1.0
-    if last_output < 0:
-        sim.cells = 1.0
+    inside = [o for f in fills for o in f.operands]
+    walk = _Loops(sim, extents, costs, dict.fromkeys((o.read for o in (*operands, *inside)), 0))
     for position, name in enumerate(order):
-        extent = float(extents[name])
-        candidates = [o for o in operands if _leads(o, depth[o.read], name, bound)]
-        reads = {o.read for o in candidates}
-        leaders = _cover(supports[name], reads, by_read, depth)
+        for f in fills:
+            if f.depth == position:
+                walk.fill(f)
+        active = [*operands, *(o for f in fills if f.depth > position for o in f.operands)]
         innermost = position == len(order) - 1
+        within = out_last if position <= last_output else None  # a sum stays in registers
+        rate = _dense_rate(name, operands, innermost, within, costs)
+        walk.enter(name, active, supports[name], innermost, rate)
+        if position == last_output:
+            sim.cells = walk.iters
+        if sim.cost >= limit:
+            sim.cost = math.inf
+            break
+    sim.iterations = walk.iters
+    return sim
+
+
+class _Loops:
+    """Loops entered one after another: how far each read is resolved, how often we are here."""
+
+    def __init__(self, sim: Simulation, extents: dict[str, int], costs: Costs,
+                 depth: dict[Read, int]) -> None:
+        self.sim, self.extents, self.costs, self.depth = sim, extents, costs, depth
+        self.bound: set[str] = set()
+        self.iters = 1.0
+
+    def fill(self, f: Fill) -> None:
+        """The loops of a workspace, once for each time that we are here."""
+        own = _Loops(self.sim, self.extents, self.costs, dict(self.depth))
+        own.bound, own.iters = set(self.bound), self.iters
+        for k, name in enumerate(f.loops):
+            innermost = k == len(f.loops) - 1
+            own.enter(name, f.operands, f.support, innermost, self.costs.dense_step)
+        if f.room == 0.0:
+            return
+        self.sim.cost += own.iters * self.costs.workspace_add
+        points = own.iters / max(self.iters, 1e-9)
+        for o in f.readers:
+            o.segments = (-f.room * math.expm1(-points / f.room),)
+
+    def enter(self, name: str, operands: list[Operand], support: Formula, innermost: bool,
+              dense_rate: float) -> None:
+        sim, costs, depth, iters = self.sim, self.costs, self.depth, self.iters
+        extent = float(self.extents[name])
+        candidates = [o for o in operands if _leads(o, depth[o.read], name, self.bound)]
+        by_read = {o.read: o for o in candidates}
+        leaders = _cover(support, set(by_read), by_read, depth)
         if leaders:
             per = min(sum(o.segments[depth[o.read]] for o in leaders), extent)
             rate = costs.step if len(leaders) == 1 else costs.merge_step
         else:
-            per = extent
-            inside = out_last if position <= last_output else None  # a sum stays in registers
-            rate = _dense_rate(name, operands, innermost, inside, costs)
+            per, rate = extent, dense_rate
             sim.dense_loops.add(name)
         sim.cost += iters * (costs.enter + per * rate)
         keep = 1.0
         for o in candidates:
-            if o in leaders:
-                continue
-            segment = o.segments[depth[o.read]]
-            if o.findable[depth[o.read]] or o.whole_lookup:
-                sim.cost += iters * per * costs.lookup
-            elif segment > costs.gallop * per:
-                slot = o.read.tensor.data.name  # type: ignore[attr-defined]
-                sim.gallop.add(slot)
-                sim.cost += iters * per * costs.search_step * math.log2(segment + 2.0)
-            else:
-                sim.cost += iters * (segment + per * costs.merge_step)
-            if _required(supports[name], o.read):
-                keep *= min(segment / max(extent, 1.0), 1.0)
-        bound.add(name)
-        visits = iters * per
+            if o not in leaders:
+                self._follow(o, per)
+                if _required(support, o.read):
+                    keep *= min(o.segments[depth[o.read]] / max(extent, 1.0), 1.0)
+        self.bound.add(name)
+        for o in candidates:
+            depth[o.read] += 1
         for o in operands:
-            k = depth[o.read] + (o.read in reads)
-            while k < len(o.axes) and _bound(o.axes[k], bound):
-                if o.full[k] or o.findable[k]:
-                    sim.cost += visits * (
-                        costs.find if not innermost else costs.gather if leaders else 0.0)
-                elif not o.whole_lookup:
-                    sim.cost += visits * costs.search_step * math.log2(o.segments[k] + 2.0)
-                    if _required(supports[name], o.read):
-                        keep *= min(o.segments[k] / _extent(o, k), 1.0)
-                k += 1
-            depth[o.read] = k
-        iters = visits * keep
-        if position == last_output:
-            sim.cells = iters
-        if sim.cost >= limit:
-            sim.cost = math.inf
-            break
-    sim.iterations = iters
-    return sim
+            keep *= self._resolve(o, support, iters * per,
+                                  costs.find if not innermost else costs.gather if leaders else 0.0)
+        self.iters = iters * per * keep
+
+    def _follow(self, o: Operand, per: float) -> None:
+        """An operand asked at each step of another."""
+        sim, costs, k = self.sim, self.costs, self.depth[o.read]
+        segment = o.segments[k]
+        if o.marked:
+            sim.cost += self.iters * per * costs.workspace_find
+        elif o.findable[k] or o.whole_lookup:
+            sim.cost += self.iters * per * costs.lookup
+        elif segment > costs.gallop * per:
+            if not o.converted:  # its new name is not known yet, the old one is another's
+                sim.gallop.add(o.read.tensor.data.name)  # type: ignore[attr-defined]
+            sim.cost += self.iters * per * costs.search_step * math.log2(segment + 2.0)
+        else:
+            sim.cost += self.iters * (segment + per * costs.merge_step)
+
+    def _resolve(self, o: Operand, support: Formula, visits: float, find: float) -> float:
+        """Levels whose index is bound now; which share of the points has them."""
+        sim, costs, k, keep = self.sim, self.costs, self.depth[o.read], 1.0
+        while k < len(o.axes) and _bound(o.axes[k], self.bound):
+            if o.full[k] or o.findable[k]:
+                sim.cost += visits * find
+            elif not o.whole_lookup:
+                sim.cost += visits * costs.search_step * math.log2(o.segments[k] + 2.0)
+                if _required(support, o.read):
+                    keep *= min(o.segments[k] / _extent(o, k), 1.0)
+            k += 1
+        self.depth[o.read] = k
+        return keep
 
 
 def _extent(o: Operand, k: int) -> float:
@@ -163,8 +219,8 @@ def _leads(o: Operand, k: int, name: str, bound: set[str]) -> bool:
 
 def _cover(f: Formula, reads: set[Read], by_read: dict[Read, Operand], depth: dict[Read, int]
            ) -> list[Operand]:
-    def cost(group: list[Operand]) -> float:
-        return sum(o.segments[depth[o.read]] for o in group)
+    def cost(group: list[Operand]) -> tuple[bool, float]:
+        return any(o.marked for o in group), sum(o.segments[depth[o.read]] for o in group)
 
     def go(g: Formula) -> list[Operand] | None:
         if g.kind == "has":

@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
 
-from tensorel.ir.nodes import Read
+from tensorel.ir.nodes import Read, Source, postorder
 from tensorel.kernels.flat import flat_read
+from tensorel.kernels.spec import Assembly
 from tensorel.kernels.support import Formula, has
 from tensorel.plan.decide import Option
+from tensorel.plan.definitions import distributing, factors_of
+from tensorel.plan.fuse import Fused, fusions
+from tensorel.plan.locals import Hoisting, Locals, outer_reads, simulated
 from tensorel.plan.loops import (
     Operand,
     Simulation,
     converted,
     is_plain,
+    operand,
     orders,
     simulate,
 )
 from tensorel.plan.outputs import Choice, Outputs
 
 
+class NoLoops(Exception):
+    """No order of loops can use up the definitions that it was asked to."""
+
+
 class NestSearch(Outputs):
-    """Tries loop orders, with and without converting operands that do not follow them."""
+    """Tries loop orders, with and without converting operands that do not follow them.
+    ``fused``: definitions that the body reads and that are not stored."""
+
+    fused: Mapping[Source, Fused] = MappingProxyType({})
 
     def _orders(self) -> list[tuple[str, ...]]:
         """Loop orders; the reduced indices of sums whose order shows stay as they were written."""
@@ -32,7 +47,12 @@ class NestSearch(Outputs):
 
     def best(self, name: str) -> Choice:
         supports = self.supports()
+        self.times = None if self.op is None else distributing(self.op, self.body)
+        self.factors = [] if self.times is None else factors_of(self.body, self.times)
         decisions = self.chooser.program.decisions
+        if self.fused and not any(
+                self._choices(order, [], supports, math.inf) for order in self._orders()):
+            raise NoLoops
         if decisions.listing:
             return decisions.decide_among("loops", name, lambda: [
                 Option(c.cost, c, _words(c)) for order in self._orders()
@@ -56,8 +76,8 @@ class NestSearch(Outputs):
 
     def _conversions(self, order: tuple[str, ...]) -> list[list[Operand]]:
         """No conversion, or all sparse operands whose levels do not follow the loops."""
-        if self.op is None and isinstance(self.body, Read):
-            return [[]]  # that is the conversion
+        if self.fused or (self.op is None and isinstance(self.body, Read)):
+            return [[]]  # that is the conversion, or workspaces have their own
         wrong = [o for o in self.operands if o.sparse and is_plain(o.read)
                  and all(e.name in order for e in o.axes)  # type: ignore[attr-defined]
                  and not _follows(o, order)]
@@ -67,6 +87,8 @@ class NestSearch(Outputs):
                  supports: dict[str, Formula], limit: float) -> list[Choice]:
         """The ways to assemble the result under an order, if some may cost less than
         ``limit``."""
+        if self.fused:
+            return self._fused(order, limit)
         ops_ = [converted(o, order, self.extents) if o in converts else o for o in self.operands]
         first = sum(self.chooser.conversion_cost(o, order) for o in converts)
         if first >= limit:
@@ -76,11 +98,74 @@ class NestSearch(Outputs):
         if sim is None:
             sim = simulate(order, ops_, supports, self.extents, last,
                            self.names[-1] if self.names else None, self.costs, limit - first)
-        cost = sim.cost + first
-        if cost >= limit:
+        found = self._assembled(order, last, sim, converts, first, sim.cost, limit)
+        hoisted = self._hoisted(order)
+        if hoisted is not None:
+            sim = self._simulated(order, last, hoisted, ops_)
+            cost = sim.cost + hoisted.bytes_() / 8.0 * self.costs.workspace_room
+            found += [replace(c, locals=hoisted) for c in self._assembled(
+                order, last, sim, converts, first, cost, limit)
+                if c.output.assembly is not Assembly.SHARED]
+        return found
+
+    def _assembled(self, order: tuple[str, ...], last: int, sim: Simulation,
+                   converts: list[Operand], first: float, cost: float, limit: float
+                   ) -> list[Choice]:
+        """``first``: the cost of conversions, ``cost`` of the loops."""
+        if cost + first >= limit:
             return []
-        return [Choice(order, sim, output, cost + extra, converts, axes_order, first)
+        return [Choice(order, sim, output, cost + first + extra, converts, axes_order, first)
                 for output, axes_order, extra in self._outputs(order, last, sim)]
+
+    def _hoisted(self, order: tuple[str, ...]) -> Locals | None:
+        """Joins that can be made before the loops that need them, in workspaces."""
+        if self.times is None or len(order) < 3 or self.counted or self.everywhere \
+                or self.whole_cells or self.chooser.strict:
+            return None
+        return Hoisting(order, self.factors, self.times, self.extents).run()
+
+    def _fused(self, order: tuple[str, ...], limit: float) -> list[Choice]:
+        """Definitions used up here, with and without converting operands."""
+        if self.times is None or self.counted or self.everywhere or self.whole_cells:
+            return []
+        last = max((k for k, n in enumerate(order) if n not in self.reduced), default=-1)
+        found: list[Choice] = []
+        for way in fusions(order, self.factors, self.times, self.fused):
+            bodies = (way.body, *(let.body for let in way.lets))
+            own = {let.slot for let in way.lets}
+            operands = {r: self._operand(r) for r in postorder(*bodies) if isinstance(r, Read)
+                        and r.tensor.data not in own}  # type: ignore[attr-defined]
+            wrong = [o for r, o in operands.items() if o.sparse and is_plain(r)
+                     and not _follows(o, way.order)]
+            extents = self.extents | dict(way.extents) | {
+                a.name: a.extent for s in way.sums for a in s.value.axes}
+            listed = any(i.name not in self.reduced for r in outer_reads(way.body)  # type: ignore[attr-defined]
+                         if r.tensor.data in own for i in r.indices)  # type: ignore[attr-defined]
+            for converts in ([], wrong) if wrong else ([],):
+                used = {r: converted(o, way.order, extents) if o in converts else o
+                        for r, o in operands.items()}
+                sim = self._simulated(order, last, way, list(used.values()))
+                first = sum(self.chooser.conversion_cost(o, way.order) for o in converts)
+                cost = sim.cost + way.bytes_() / 8.0 * self.costs.workspace_room
+                found += [replace(c, locals=way) for c in self._assembled(
+                    order, last, sim, converts, first, cost, limit)
+                    if c.output.assembly in ((Assembly.DENSE, Assembly.LIST) if listed else (
+                        Assembly.DENSE, Assembly.LIST, Assembly.LEVELS))]
+        return found
+
+    def _operand(self, r: Read) -> Operand:
+        known = self.chooser.known_of(r.tensor)  # type: ignore[arg-type]
+        return operand(r, known.levels, known.count)
+
+    def _simulated(self, order: tuple[str, ...], last: int, found: Locals,
+                   operands: list[Operand]) -> Simulation:
+        strict = self.chooser.strict
+        main, fills = simulated(found, {o.read: o for o in operands}, strict)
+        support = found.support(found.body, strict)
+        return simulate(order, main, dict.fromkeys(order, support),
+                        self.extents | dict(found.extents) | {
+                            a.name: a.extent for s in found.sums for a in s.value.axes}, last,
+                        self.names[-1] if self.names else None, self.costs, fills=fills)
 
     def _flat(self, order: tuple[str, ...], supports: dict[str, Formula]) -> Simulation | None:
         """The work of one loop over the values of an operand, where that is all."""
@@ -94,6 +179,7 @@ class NestSearch(Outputs):
 def _words(c: Choice) -> str:
     names = [o.read.tensor.data.name for o in c.converts]  # type: ignore[attr-defined]
     first = f"{', '.join(names)} converted, " if names else ""
+    first += "" if c.locals is None else f"{len(c.locals.lets)} workspaces, "
     return f"{first}loops {' > '.join(c.order) or 'none'} to {c.output.assembly.value}"
 
 

@@ -12,6 +12,7 @@ from tensorel.kernels.spec import Assembly, Output
 from tensorel.kernels.support import reads_of
 from tensorel.plan.aggregate import Aggregate
 from tensorel.plan.known import INDEX_LIMIT, index_dtype
+from tensorel.plan.locals import Locals
 from tensorel.plan.loops import Operand, Simulation
 from tensorel.records import dataclass
 from tensorel.storage.format import Format
@@ -35,6 +36,7 @@ class Choice:
     axes_order: tuple[int, ...]
     first: float = 0.0  # the part of the cost that conversions take, in steps of their own
     runner_up: str = ""
+    locals: Locals | None = None
 
 
 class Outputs(Aggregate):
@@ -203,6 +205,10 @@ class Outputs(Aggregate):
     def working(self, choice: Choice) -> float:
         """Bytes of workspaces and of the threads' own copies of a result."""
         threads = self.chooser.program.config.workers
+        inside = 0.0 if choice.locals is None else threads * choice.locals.bytes_()
+        return inside + self._working(choice, threads)
+
+    def _working(self, choice: Choice, threads: int) -> float:
         if choice.output.assembly is Assembly.DENSE and choice.order and \
                 choice.order[0] in self.reduced:
             size = math.prod(float(self.extents[n]) for n in self.names)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tensorel.algebra.ops import DType
-from tensorel.ir.nodes import Const
+from tensorel.ir.nodes import Const, Expr, Source, Tensor, postorder
+from tensorel.ir.printer import show
 from tensorel.kernels.spec import Nest, Slot
 from tensorel.plan.definitions import Definition
 from tensorel.records import dataclass, field
@@ -54,6 +55,14 @@ class KernelStep(Step):
     @property
     def inputs(self) -> tuple[str, ...]:
         return self.operands
+
+
+def shown(e: Expr) -> str:
+    """A formula over slots, by their names."""
+    names: dict[Tensor, str] = {
+        t: t.data.name for t in postorder(e)  # type: ignore[attr-defined]
+        if isinstance(t, Source)}
+    return show(e, names)
 
 
 @dataclass(eq=False)

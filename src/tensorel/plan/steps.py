@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tensorel.algebra import ops
 from tensorel.algebra.ops import DType
 from tensorel.ir.nodes import Axis, Call, Const, Expr, Index, Read, Reduce, Source, postorder
-from tensorel.ir.printer import show
 from tensorel.kernels.magnitude import Magnitudes, rounded
 from tensorel.kernels.spec import Nest, Slot
 from tensorel.plan.conversions import by_kernel, conversion_cost
 from tensorel.plan.decide import Option
 from tensorel.plan.definitions import Program, Ref, inner_reductions, replace_exprs
+from tensorel.plan.fuse import Fused
 from tensorel.plan.known import Known, index_dtype, index_dtypes, level_sizes
 from tensorel.plan.loops import Operand
 from tensorel.plan.nests import NestSearch
 from tensorel.plan.outputs import Choice
-from tensorel.plan.physical import ConvertStep, KernelStep, Step
+from tensorel.plan.physical import ConvertStep, KernelStep, Step, shown
 from tensorel.plan.threads import threads_for, work_of
 from tensorel.storage.format import Format
 from tensorel.storage.registry import resolve
@@ -122,8 +123,9 @@ class StepBuilder:
 
     def nest(self, name: str, axes: tuple[Axis, ...], op: ops.Operator | None,
               reduced: tuple[Axis, ...], body: Expr, fill: Const, want: Format | None,
-              keep_fill: bool = False) -> Known:
+              keep_fill: bool = False, fused: Mapping[Source, Fused] | None = None) -> Known:
         search = NestSearch(self, axes, op, reduced, body, fill, want)
+        search.fused = fused or search.fused
         planned = self.program.stats.get(Ref(name))
         search.fills_up = planned is not None and planned.dense and planned.facts is not None
         fill = search.fill
@@ -131,20 +133,27 @@ class StepBuilder:
         signed = self.strict and op is not ops.add and body.dtype.kind in "fc"
         if keep_fill or isinstance(body, Read) or signed:  # moved, not made; or -0 is not +0
             choice = replace(choice, output=replace(choice.output, keep_fill=True))
+        along = choice.order if choice.locals is None else choice.locals.order or choice.order
         table: dict[Expr, Expr] = {}
         for o in choice.converts:
-            table[o.read] = self._reorder(o, choice.order)
+            table[o.read] = self._reorder(o, along)
         if table:
             body = replace_exprs(body, table)
             if choice.output.pattern in table:
                 return self.nest(name, axes, op, reduced, body, fill, want)
+        found = choice.locals
+        if found is not None:
+            found = found.converted(table)
+            body = found.body
         body = self._along_sums(body, choice.simulation.iterations)
         gallop = self._searched(name, choice, body)
         nest = Nest(
             choice.order, tuple((a.name, a.extent) for a in (*axes, *reduced)),
             frozenset(a.name for a in reduced), op, body, choice.output, gallop,
-            search.residual, search.counted, search.everywhere, search.whole_cells,
-            self._fetched(body))
+            search.residual, search.counted, search.everywhere, search.whole_cells)
+        if found is not None:
+            nest = replace(nest, lets=found.lets, extents=(*nest.extents, *found.extents))
+        nest = replace(nest, fetch=self._fetched(nest))
         return self._kernel(name, axes, nest, choice, search, fill, want)
 
     def _along_sums(self, body: Expr, times: float) -> Expr:
@@ -184,12 +193,12 @@ class StepBuilder:
                     for k, way in enumerate(ways)])
         return chosen
 
-    def _fetched(self, body: Expr) -> frozenset[str]:
+    def _fetched(self, nest: Nest) -> frozenset[str]:
         """Operands whose rows are worth fetching ahead: larger than caches near the processor,
         with rows that repay the instructions."""
         found = set()
-        for r in postorder(body):
-            if isinstance(r, Read) and r.indices:
+        for r in nest.operands:
+            if r.indices:
                 known = self.known_of(r.tensor)  # type: ignore[arg-type]
                 rows = known.levels[0] if known.levels else 1.0
                 if known.bytes_ > self.costs.fetch_bytes \
@@ -245,17 +254,13 @@ class StepBuilder:
             count = min(planned.count, math.prod(float(n) for n in shape))
         size = self.bytes_of(final, shape, dtype, count)
         bound = self.bytes_of(direct, shape, dtype, search.bound(choice)) + search.working(choice)
-        operands = tuple(dict.fromkeys(
-            r.tensor.data.name for r in postorder(nest.body, *out.coords)  # type: ignore[attr-defined]
-            if isinstance(r, Read)))
-        names = {r.tensor: r.tensor.data.name for r in postorder(nest.body)  # type: ignore[attr-defined]
-                 if isinstance(r, Read)}
+        operands = tuple(dict.fromkeys(slot.name for slot in nest.operands.values()))
         whole: Expr = nest.body if nest.op is None else Reduce(
             nest.op, tuple(Axis(n, nest.extent[n]) for n in sorted(nest.reduced)), nest.body)
         slot = self.slot(name, final, dtype, shape, count)
         if self.strict:
             slot = replace(slot, most=rounded(Magnitudes().of(whole)))
-        text = f"{name}[{', '.join(a.name for a in axes)}] = {show(whole, names)}"
+        text = f"{name}[{', '.join(a.name for a in axes)}] = {shown(whole)}"
         step = KernelStep(
             slot, shape, dtype, fill, text, count, size, max(bound, size),
             choice.cost - choice.first, nest=nest,

@@ -30,7 +30,8 @@ class Walk:
     """Cursor values lo <= q < hi in ascending order of coordinate.
 
     With ``runs``, neighbouring cursor values may share a coordinate: the walker finds the end of
-    the run and the child's position is ``(q, end)``; else it is ``child(q)``.
+    the run and the child's position is ``(q, end)``; else it is ``child(q)``. Only a workspace's
+    coordinates may not be ``ascending``: it is walked alone or looked up.
     """
 
     lo: Expr
@@ -38,6 +39,7 @@ class Walk:
     coord: Callable[[Expr], Expr]
     child: Callable[[Expr], Position]
     runs: bool = False
+    ascending: bool = True
 
 
 @dataclass(frozen=True, slots=True)

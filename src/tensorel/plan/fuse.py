@@ -1,0 +1,120 @@
+"""Definitions that are used up in the nest that reads them.
+
+A definition with one reader need not be stored: under a loop order of the reader that binds all but
+one of its indices, a row of it is filled in a workspace, used and forgotten (a row of A @ A in
+4-cycles); a vector's entry is one sum (A.T @ (A @ x) reads each row of A once)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+from tensorel.algebra.ops import Operator
+from tensorel.ir.nodes import Axis, Expr, Index, Read, Reduce, Source, const, postorder, substitute
+from tensorel.kernels.spec import Let
+from tensorel.kernels.support import Analysis
+from tensorel.kernels.workspaces import workspace
+from tensorel.plan.definitions import inner_reductions, product
+from tensorel.plan.locals import Locals, Sum
+from tensorel.plan.loops import is_plain
+from tensorel.records import dataclass
+
+MOST_LOOPS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """``[axes] -> reduce(op, reduced, body)`` over slots: a definition to be used up."""
+
+    name: str
+    axes: tuple[Axis, ...]
+    op: Operator
+    reduced: tuple[Axis, ...]
+    body: Expr
+
+    def is_possible(self, strict: bool) -> bool:
+        """Nothing but its entries matters: what is not visited is the identity."""
+        assert self.op.identity is not None
+        cover = Analysis(strict).cover(self.body)
+        identity = const(self.op.identity(self.body.dtype), self.body.dtype)
+        reads = [r for r in postorder(self.body) if isinstance(r, Read)]
+        return cover.support.kind not in ("true", "false") and cover.background is identity \
+            and not inner_reductions(self.body) and all(map(is_plain, reads)) \
+            and 0 < len(self.reduced) < MOST_LOOPS and all(
+                r.tensor.shape[k] == self._extent(i.name)  # type: ignore[attr-defined]
+                for r in reads for k, i in enumerate(r.indices))
+
+    def _extent(self, name: str) -> int:
+        return next(a.extent for a in (*self.axes, *self.reduced) if a.name == name)
+
+
+def fusions(order: tuple[str, ...], factors: list[Expr], times: Operator,
+            fused: Mapping[Source, Fused]) -> list[Locals]:
+    """The ways to use up definitions under a loop order; none where a row of one would be filled
+    for points that are not its own."""
+    read = dict.fromkeys(f for f in factors if isinstance(f, Read) and f.tensor in fused)
+    left = [f for f in factors if f not in read]
+    if not read or any(t in fused for f in left for t in f.reads):
+        return []
+    parts = [_ways(order, f, fused[f.tensor], times, k)  # type: ignore[index]
+             for k, f in enumerate(read)]
+    again = [factors.count(f) for f in read]
+    found = []
+    for chosen in itertools.product(*parts):
+        values = [p.value for p, times_ in zip(chosen, again) for _ in range(times_)]
+        body = product([*left, *values], times)
+        lets = sorted((p.let for p in chosen if p.let is not None), key=lambda let: let.depth)
+        sums = tuple(p.sum for p in chosen if p.sum is not None)
+        extents = tuple(e for p in chosen for e in p.extents)
+        inner = tuple(n for p in chosen for n in p.loops)
+        depth = max(p.depth for p in chosen)
+        found.append(Locals(body, tuple(lets), extents, {}, sums,
+                            (*order[:depth], *inner, *order[depth:])))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One read of a definition: what takes its place."""
+
+    value: Expr
+    let: Let | None
+    sum: Sum | None
+    depth: int
+    loops: tuple[str, ...]
+    extents: tuple[tuple[str, int], ...]
+
+
+def _ways(order: tuple[str, ...], f: Read, d: Fused, times: Operator, number: int
+          ) -> list[_Part]:
+    names = [i.name for i in f.indices]  # type: ignore[attr-defined]
+    inner = {a.name: Axis(f"{a.name}_{number}", a.extent) for a in d.reduced}
+    values: dict[str, Expr] = {n: Index(a.name) for n, a in inner.items()}
+    if len(names) == 1:
+        if order[0] != names[0]:
+            return []
+        values[d.axes[0].name] = Index(names[0])
+        total = Reduce(d.op, tuple(inner.values()), substitute(d.body, values))
+        loops = tuple(a.name for a in inner.values())
+        return [_Part(total, None, Sum(1, total), 1, loops, ())]
+    assert d.op.identity is not None
+    zero = d.op.identity(d.body.dtype)
+    if not times.annihilators or any(z is None or z != zero for z in times.annihilators):
+        return []  # entries that are not there would count
+    axis = max(names, key=order.index)
+    if set(order[: len(names) - 1]) != set(names) - {axis}:
+        return []
+    depth = len(names) - 1
+    own = next(a for a, n in zip(d.axes, names) if n == axis)
+    inner[own.name] = Axis(f"{own.name}_{number}", own.extent)
+    for a, n in zip(d.axes, names):
+        values[a.name] = Index(inner[own.name].name if a is own else n)
+    body = substitute(d.body, values)
+    slot = workspace(f"{d.name}_{number}" if number else d.name, own.extent, body.dtype, False)
+    source = Source(slot, (own.extent,), body.dtype, const(zero, body.dtype))
+    extents = tuple((a.name, a.extent) for a in inner.values())
+    return [
+        _Part(Read(source, (Index(axis),)),
+              Let(slot, depth, inner[own.name].name, loops, d.op, body), None, depth, loops,
+              extents)
+        for loops in itertools.permutations(a.name for a in inner.values())]

@@ -1,0 +1,207 @@
+"""Which parts of a nest's body are worth a workspace under a loop order.
+
+*Hoisted joins*: in loops (i, j, k, l) the factors over l whose other indices are bound some loops
+before are joined there, once: A[i, l] * A[j, l] under (i, j), and each k looks its row up in that.
+Triangles mark a row and look other rows up in it instead of merging them. Workspaces that are
+equal but for the name of their axis are one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tensorel.algebra.ops import DType, Operator
+from tensorel.ir.nodes import Call, Const, Expr, Index, Read, Reduce, Source
+from tensorel.kernels.spec import Let
+from tensorel.kernels.support import Formula, is_sparse
+from tensorel.kernels.workspaces import support_of, workspace
+from tensorel.plan.definitions import product, replace_exprs
+from tensorel.plan.loops import Fill, Operand, is_plain
+from tensorel.records import dataclass
+
+Key = tuple[tuple[Expr, ...], ...]  # reads with the axis left out, depth by depth
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A reduction inside the body, evaluated under so many loops."""
+
+    depth: int
+    value: Reduce
+
+
+@dataclass(frozen=True, slots=True)
+class Locals:
+    """A body that reads workspaces, and the workspaces; ``extents`` of their own indices.
+    ``origins``: for a read with indices of other names, the read that it was and the names.
+    ``sums``: workspaces of a single value. ``order``: all loops, those of the workspaces among
+    them, in an order that the levels of operands should follow."""
+
+    body: Expr
+    lets: tuple[Let, ...]
+    extents: tuple[tuple[str, int], ...]
+    origins: Mapping[Read, tuple[Read, Mapping[object, Expr]]]
+    sums: tuple[Sum, ...] = ()
+    order: tuple[str, ...] = ()
+
+    def support(self, body: Expr, strict: bool) -> Formula:
+        return support_of(body, {let.slot: let for let in self.lets}, strict)
+
+    def bytes_(self) -> float:
+        """Of one thread's workspaces."""
+        sizes = dict(self.extents)
+        return sum(sizes[let.axis] * (let.body.dtype.itemsize + 9.0) for let in self.lets)
+
+    def converted(self, table: Mapping[Expr, Expr]) -> Locals:
+        """The same over operands that are stored another way: ``table`` has the reads as they
+        were."""
+        full = dict(table)
+        for r, (first, _) in self.origins.items():
+            if first in table:
+                full[r] = Read(table[first].tensor, r.indices)  # type: ignore[attr-defined]
+        lets = tuple(replace(let, body=replace_exprs(let.body, full)) for let in self.lets)
+        return replace(self, body=replace_exprs(self.body, full), lets=lets)
+
+
+class Hoisting:
+    """Joins of one product that an order of loops allows to do early."""
+
+    def __init__(self, order: tuple[str, ...], factors: list[Expr], times: Operator,
+                 extents: Mapping[str, int]) -> None:
+        self.order, self.times, self.extents = order, times, extents
+        self.factors = factors
+        self.dtype: DType = factors[0].dtype
+        self.made: dict[Key, tuple[Let, Source]] = {}
+        self.inner: dict[str, int] = {}
+        self.origins: dict[Read, tuple[Read, Mapping[object, Expr]]] = {}
+
+    def run(self) -> Locals | None:
+        """The body with all that can be joined early; None if nothing can."""
+        chains = {name: self._chain(k, name) for k, name in enumerate(self.order) if k > 1}
+        early = {name: [g for g in chain if g[0] < self.order.index(name)]
+                 for name, chain in chains.items()}
+        for name, chain in early.items():
+            for k in range(len(chain)):
+                self._workspace(name, chain[: k + 1])
+        gone: list[Expr] = []
+        reads: list[Expr] = []
+        for name, chain in chains.items():
+            key = _key(chain, name)
+            if key not in self.made:  # what is bound just now may be there for another index
+                chain, key = early[name], _key(early[name], name)
+            if chain:
+                reads.append(Read(self.made[key][1], (Index(name),)))
+                gone += [f for _, group in chain for f in group]
+        if not reads:
+            return None
+        left = list(self.factors)
+        for f in gone:
+            left.remove(f)
+        body = product([*left, *reads], self.times)
+        used = self._used(reads)
+        return Locals(body, tuple(used), tuple(
+            (let.axis, self.inner[let.axis]) for let in used), self.origins)
+
+    def _used(self, reads: list[Expr]) -> list[Let]:
+        """The workspaces that are read, with those that they read, shallow ones first."""
+        by_source = {source: let for let, source in self.made.values()}
+        found: dict[Let, None] = {}
+        stack = [by_source[r.tensor] for r in reads]  # type: ignore[attr-defined]
+        while stack:
+            let = stack.pop()
+            found[let] = None
+            stack += [by_source[t] for t in let.body.reads if t in by_source]
+        return sorted(found, key=lambda let: let.depth)
+
+    def _chain(self, place: int, name: str) -> list[tuple[int, list[Expr]]]:
+        """The factors over an index by how many loops are bound when they can be joined."""
+        groups: dict[int, list[Expr]] = {}
+        for f in self.factors:
+            if isinstance(f, Read) and name in f.free and self._is_hoistable(f):
+                depth = 1 + max(self.order.index(n) for n in f.free if n != name)
+                if depth <= place:
+                    groups.setdefault(depth, []).append(f)
+        return sorted(groups.items())
+
+    def _is_hoistable(self, f: Read) -> bool:
+        assert isinstance(f.tensor, Source)
+        zero = self.times.annihilators[0] if self.times.annihilators else None
+        return len(f.indices) > 1 and is_plain(f) and zero is not None \
+            and is_sparse(f) and bool(f.tensor.fill.value == zero) \
+            and all(f.tensor.shape[k] == self.extents[i.name] for k, i in enumerate(f.indices))  # type: ignore[attr-defined]
+
+    def _workspace(self, name: str, chain: list[tuple[int, list[Expr]]]) -> None:
+        key = _key(chain, name)
+        if key in self.made:
+            return
+        axis = f"{name}_{len(self.made)}"
+        depth, group = chain[-1]
+        parts: list[Expr] = []
+        for f in group:
+            assert isinstance(f, Read)
+            r = _renamed(f, name, axis)
+            self.origins[r] = (f, {Index(name): Index(axis)})
+            parts.append(r)
+        if len(chain) > 1:
+            parts.insert(0, Read(self.made[_key(chain[:-1], name)][1], (Index(axis),)))
+        slot = workspace(f"w{len(self.made)}", self.extents[name], self.dtype, True)
+        fill = group[0].tensor.fill  # type: ignore[attr-defined]
+        assert isinstance(fill, Const)
+        self.inner[axis] = self.extents[name]
+        self.made[key] = (
+            Let(slot, depth, axis, (axis,), None, product(parts, self.times)),
+            Source(slot, (self.extents[name],), self.dtype, fill))
+
+
+def _renamed(f: Expr, old: str, new: str) -> Read:
+    assert isinstance(f, Read)
+    return Read(f.tensor, tuple(Index(new) if i == Index(old) else i for i in f.indices))
+
+
+def _key(chain: list[tuple[int, list[Expr]]], name: str) -> Key:
+    return tuple(tuple(sorted((_renamed(f, name, "") for f in group), key=id))
+                 for _, group in chain)
+
+
+def simulated(found: Locals, operands: Mapping[Read, Operand], strict: bool
+              ) -> tuple[list[Operand], list[Fill]]:
+    """The operands of the body and the workspaces with theirs, as the simulation sees them.
+    ``operands``: of the reads before any of them was renamed."""
+    lets = {let.slot: let for let in found.lets}
+    readers: dict[object, list[Operand]] = {slot: [] for slot in lets}
+
+    def of(body: Expr) -> list[Operand]:
+        made = []
+        for r in outer_reads(body):
+            slot = r.tensor.data  # type: ignore[attr-defined]
+            if slot in lets:
+                made.append(Operand(r, r.indices, (False,), (1.0,), (True,), 1.0, True, False,
+                                    marked=True))
+                readers[slot].append(made[-1])
+            else:
+                first, names = found.origins.get(r, (r, {}))
+                o = operands[first]
+                made.append(replace(o, read=r, axes=tuple(names.get(e, e) for e in o.axes)))
+        return made
+
+    main = of(found.body)
+    sizes = dict(found.extents)
+    made = [Fill(let.depth, let.loops, of(let.body), found.support(let.body, strict),
+                 readers[let.slot], float(sizes[let.axis])) for let in found.lets]
+    made += [Fill(s.depth, tuple(a.name for a in s.value.axes), of(s.value.body),
+                  found.support(s.value.body, strict), []) for s in found.sums]
+    return main, made
+
+
+def outer_reads(e: Expr) -> list[Read]:
+    """Reads that are not inside a reduction."""
+    found: dict[Read, None] = {}
+    stack = [e]
+    while stack:
+        x = stack.pop()
+        if isinstance(x, Read):
+            found[x] = None
+            stack.extend(x.indices)
+        elif isinstance(x, Call):
+            stack.extend(x.args)
+    return list(found)
