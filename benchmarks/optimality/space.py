@@ -25,7 +25,7 @@ from tensorel.plan.decide import Decision, Decisions, Option
 from tensorel.plan.definitions import Definition, Program
 from tensorel.plan.known import Known
 from tensorel.plan.physical import BulkStep, KernelStep, Plan, Step, ViewStep
-from tensorel.plan.pipeline import PASSES, VARIED, written
+from tensorel.plan.pipeline import PASSES, VARIED, ways, written
 from tensorel.records import dataclass, field
 from tensorel.storage.stored import Stored
 
@@ -111,9 +111,9 @@ class Explorer:
         are expanded is decided with a margin for what rounding may lose, not by cost alone."""
         known = [_known(source, stored)
                  for source, stored in zip(bound.slots, bound.stored.values())]
-        driver, ways = written(bound.roots, [None], known, self.config, False, Decisions(()))
-        texts = set()
-        for form in [ways[k][1] for k in start or (0,)]:
+        driver, first = written(bound.roots, [None], known, self.config, False, Decisions(()))
+        forms, texts = ways(first), set()
+        for form in [forms[k][1] for k in start or (0,)]:
             stack: list[tuple[int, ...]] = [()]
             while stack:
                 picks = stack.pop(0)

@@ -65,7 +65,8 @@ class Chooser(IndexSolver):
     def _fusable(self) -> set[str]:
         """Sums that one other definition reads, each axis at an index of its own."""
         program = self.program
-        if self.strict or not program.config.optimize or "fuse" in program.config.disabled:
+        if self.strict or self.hurried or not program.config.optimize \
+                or "fuse" in program.config.disabled:
             return set()
         readers: dict[str, list[Definition]] = {}
         for d in program.definitions:

@@ -15,7 +15,7 @@ from tensorel.records import dataclass, field
 from tensorel.storage.format import Format
 from tensorel.storage.levels import Level
 
-MAX_PERMUTED = 5
+MAX_PERMUTED, HURRIED_PERMUTED = 5, 3
 
 
 @dataclass(eq=False)
@@ -259,12 +259,13 @@ def _dense_rate(name: str, operands: list[Operand], innermost: bool, out_last: s
     return costs.vector_step if out_last is None or out_last == name else costs.step
 
 
-def orders(names: list[str], operands: list[Operand]) -> list[tuple[str, ...]]:
+def orders(names: list[str], operands: list[Operand], hurried: bool = False
+           ) -> list[tuple[str, ...]]:
     """Candidate loop orders: all of them, or those that follow one operand's levels."""
-    if len(names) <= MAX_PERMUTED:
+    if len(names) <= (HURRIED_PERMUTED if hurried else MAX_PERMUTED):
         return list(itertools.permutations(names))
     found: dict[tuple[str, ...], None] = {tuple(names): None}
-    for group in itertools.permutations(operands[:4]):
+    for group in itertools.permutations(operands[: 2 if hurried else 4]):
         order: list[str] = []
         for o in group:
             for e in o.axes:

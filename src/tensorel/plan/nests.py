@@ -39,7 +39,7 @@ class NestSearch(Outputs):
 
     def _orders(self) -> list[tuple[str, ...]]:
         """Loop orders; the reduced indices of sums whose order shows stay as they were written."""
-        found = orders(list(self.extents), self.operands)
+        found = orders(list(self.extents), self.operands, self.chooser.hurried)
         if not self.sequential:
             return found
         wanted = [n for n in self.extents if n in self.reduced]
@@ -50,7 +50,7 @@ class NestSearch(Outputs):
         self.times = None if self.op is None else distributing(self.op, self.body)
         self.factors = [] if self.times is None else factors_of(self.body, self.times)
         decisions = self.chooser.program.decisions
-        if self.fused and not any(
+        if decisions.listing and self.fused and not any(
                 self._choices(order, [], supports, math.inf) for order in self._orders()):
             raise NoLoops
         if decisions.listing:
@@ -68,6 +68,8 @@ class NestSearch(Outputs):
                         best, second = choice, best
                     elif second is None or choice.cost < second.cost:
                         second = choice
+        if best is None and self.fused:
+            raise NoLoops
         assert best is not None
         if second is not None:
             ratio = second.cost / max(best.cost, 1e-9)
@@ -101,7 +103,7 @@ class NestSearch(Outputs):
         found = self._assembled(order, last, sim, converts, first, sim.cost, limit)
         hoisted = self._hoisted(order)
         if hoisted is not None:
-            sim = self._simulated(order, last, hoisted, ops_)
+            sim = self._simulated(order, last, hoisted, ops_, limit - first)
             cost = sim.cost + hoisted.bytes_() / 8.0 * self.costs.workspace_room
             found += [replace(c, locals=hoisted) for c in self._assembled(
                 order, last, sim, converts, first, cost, limit)
@@ -144,8 +146,10 @@ class NestSearch(Outputs):
             for converts in ([], wrong) if wrong else ([],):
                 used = {r: converted(o, way.order, extents) if o in converts else o
                         for r, o in operands.items()}
-                sim = self._simulated(order, last, way, list(used.values()))
                 first = sum(self.chooser.conversion_cost(o, way.order) for o in converts)
+                if first >= limit:
+                    continue
+                sim = self._simulated(order, last, way, list(used.values()), limit - first)
                 cost = sim.cost + way.bytes_() / 8.0 * self.costs.workspace_room
                 found += [replace(c, locals=way) for c in self._assembled(
                     order, last, sim, converts, first, cost, limit)
@@ -158,14 +162,14 @@ class NestSearch(Outputs):
         return operand(r, known.levels, known.count)
 
     def _simulated(self, order: tuple[str, ...], last: int, found: Locals,
-                   operands: list[Operand]) -> Simulation:
+                   operands: list[Operand], limit: float) -> Simulation:
         strict = self.chooser.strict
         main, fills = simulated(found, {o.read: o for o in operands}, strict)
         support = found.support(found.body, strict)
         return simulate(order, main, dict.fromkeys(order, support),
                         self.extents | dict(found.extents) | {
                             a.name: a.extent for s in found.sums for a in s.value.axes}, last,
-                        self.names[-1] if self.names else None, self.costs, fills=fills)
+                        self.names[-1] if self.names else None, self.costs, limit, fills)
 
     def _flat(self, order: tuple[str, ...], supports: dict[str, Formula]) -> Simulation | None:
         """The work of one loop over the values of an operand, where that is all."""

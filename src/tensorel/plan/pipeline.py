@@ -134,14 +134,19 @@ def make_plan(roots: list[Tensor], formats: list[object], known: list[Known], co
 
 def _listed(driver: Driver, program: Program) -> Plan:
     """The way to write the program is a decision like others."""
-    made = [(v.text, v.write(program)) for v in _variants(program.config)]
-    ways = [("as written", program), *((text, way) for text, way in made if way is not None)]
-    if len(ways) > 1:
+    forms = ways(program)
+    if len(forms) > 1:
         program = program.decisions.decide("form", "", [
-            Option(float(k), way, text) for k, (text, way) in enumerate(ways)])
+            Option(float(k), way, text) for k, (text, way) in enumerate(forms)])
     plan = driver.finish(program, PASSES[VARIED:])
     assert plan is not None
     return plan
+
+
+def ways(program: Program) -> list[tuple[str, Program]]:
+    """All ways to write a program, as it was written first."""
+    made = [(v.text, v.write(program)) for v in _variants(program.config)]
+    return [("as written", program), *((text, way) for text, way in made if way is not None)]
 
 
 def written(roots: list[Tensor], formats: list[object], known: list[Known], config: Config,

@@ -27,6 +27,9 @@ from tensorel.storage.registry import resolve
 _TURNED = {"dense": "dense_f", "dense_f": "dense"}
 
 
+MANY = 24  # programs of more definitions have fewer ways tried for each
+
+
 class StepBuilder:
     """Steps so far, and what is known of every slot."""
 
@@ -37,6 +40,7 @@ class StepBuilder:
         self.conversions: dict[tuple[str, object], Known] = {}
         self.counter = 0
         self.strict = program.config.strict
+        self.hurried = len(program.definitions) > MANY
         self.costs = program.config.costs
 
     def add_step(self, step: Step, count: float) -> Known:

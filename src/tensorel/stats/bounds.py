@@ -28,6 +28,7 @@ Constraints = dict[Key, float]
 NONE: Names = frozenset()
 #: More indices than this: greedy chains, and no linear program above these.
 CHAIN_LIMIT = 12
+CHAIN_WORK = 2**11  # steps times sets: beyond, the best step each time
 NORMAL_LIMIT = 7
 SHANNON_LIMIT = 4
 #: Values are widened by this much before rounding can make a bound too small.
@@ -90,7 +91,7 @@ class Chains:
         if self.empty:
             return 0.0
         goal, begin = _mask(target, self.bit), _mask(start, self.bit)
-        if len(self.bit) > CHAIN_LIMIT:
+        if len(self.bit) > CHAIN_LIMIT or len(self.steps) << len(self.bit) > CHAIN_WORK:
             return _greedy(self.steps, begin, goal)
         best = {begin: 1.0}
         queue = [(1.0, begin)]
