@@ -55,3 +55,12 @@ def test_equal_definitions_with_a_nan_between() -> None:
     v = tr.tensor(np.array([0, 0, 2], np.uint8), format="coo", fill=0)
     t = tr.einsum(",ij->j", (v @ v) / (v @ v), b)
     assert tr.map(lambda x, y: x - y * y, t, t).to_numpy().shape == (0,)
+
+
+def test_a_workspace_over_an_empty_axis() -> None:
+    """9001:17990."""
+    a = tr.tensor(np.zeros(0, np.complex128), fill=0)
+    b = tr.tensor(np.zeros((0, 0), np.bool_), fill=0)
+    d = tr.tensor(np.zeros((0, 0, 0)), format="0;1,2", fill=0)
+    t = tr.einsum("ijk,ki,kj->ki", d, b, tr.tensordot(d, a, 1))
+    assert t.to_numpy().shape == (0, 0)

@@ -11,6 +11,7 @@ from tensorel.ir.nodes import (
     INT64,
     Call,
     Expr,
+    Index,
     Local,
     Read,
     Source,
@@ -147,6 +148,8 @@ class Reading(Emission):
 
     def _range_check(self, access: Access, e: Expr, axis: int, at: Expr) -> Expr | None:
         size = access.read.tensor.shape[axis]
+        if isinstance(e, Index) and self.extents.get(e.name) == size:
+            return None  # also where there is no coordinate at all
         bounds = index_range(e, self.extents)
         lowest, highest = bounds if bounds is not None else (-1, size)  # data: unknown
         low = compare(ops.greater_equal, at, 0) if lowest < 0 else None
