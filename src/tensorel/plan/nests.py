@@ -122,7 +122,8 @@ class NestSearch(Outputs):
     def _hoisted(self, order: tuple[str, ...]) -> Locals | None:
         """Joins that can be made before the loops that need them, in workspaces."""
         if self.times is None or len(order) < 3 or self.counted or self.everywhere \
-                or self.whole_cells or self.chooser.strict:
+                or self.whole_cells or self.chooser.strict \
+                or sum(o.sparse for o in self.operands) < 2:  # nothing to meet again and again
             return None
         return Hoisting(order, self.factors, self.times, self.extents).run()
 
