@@ -23,6 +23,7 @@ import sys
 from tensorel.ir.nodes import Expr, Local, Read
 from tensorel.kernels.analysis import assigned, is_indirect, statements
 from tensorel.kernels.casts import cast, truth
+from tensorel.kernels.chains import chained
 from tensorel.kernels.expressions import Expressions
 from tensorel.kernels.instructions import PARTS, TYPES, Assembler, Value, code_of
 from tensorel.kernels.loops import (
@@ -161,6 +162,7 @@ def emit(kernel: Kernel, strict: bool = False) -> str:
 class _Emitter:
     def __init__(self, kernel: Kernel, strict: bool) -> None:
         self.kernel = kernel
+        self.strict = strict
         self.asm = Assembler()
         self.entry: list[str] = []
         self.locals: dict[Local, Value] = {}
@@ -222,17 +224,19 @@ class _Emitter:
         """A slot for every local: deterministic zero before its first assignment."""
         kernel = self.kernel
         for local in (kernel.lo, kernel.hi, *kernel.scalars, *assigned(kernel.body)):
-            if local in self.locals:
-                continue
-            k, code = len(self.locals), code_of(local.dtype)
-            kind = TYPES[code]
-            if code in PARTS:
-                self.locals[local] = (
-                    self._alloca(f"%l{k}.re", kind, "0.0"), self._alloca(f"%l{k}.im", kind, "0.0")
-                )
-            else:
-                first = "0.0" if code[0] == "f" else "0" if code != "b1" else "false"
-                self.locals[local] = self._alloca(f"%l{k}", kind, first)
+            if local not in self.locals:
+                self._declare(local)
+
+    def _declare(self, local: Local) -> None:
+        k, code = len(self.locals), code_of(local.dtype)
+        kind = TYPES[code]
+        if code in PARTS:
+            self.locals[local] = (
+                self._alloca(f"%l{k}.re", kind, "0.0"), self._alloca(f"%l{k}.im", kind, "0.0")
+            )
+        else:
+            first = "0.0" if code[0] == "f" else "0" if code != "b1" else "false"
+            self.locals[local] = self._alloca(f"%l{k}", kind, first)
 
     def _define_parameters(self) -> None:
         kernel, asm, ex = self.kernel, self.asm, self.ex
@@ -349,6 +353,31 @@ class _Emitter:
         asm.label(go)
 
     def for_(self, stmt: For) -> None:
+        parts = None if self.strict else chained(stmt, self._fresh)
+        if parts is None:
+            self._for(stmt)
+            return
+        self.block(parts.before)
+        if parts.groups is not None and parts.long is not None:
+            long, end = self.asm.name("long"), self.asm.name("short")
+            self.ex.begin()
+            self.ex.condition(parts.long, long, end)
+            self.asm.label(long)
+            self.ex.begin()
+            self._for(parts.groups)
+            self.block(parts.skip)
+            self.asm.jump(end)
+            self.asm.label(end)
+        self.ex.begin()
+        self._for(parts.rest)
+        self.block(parts.after)
+
+    def _fresh(self, stem: str, like: Local) -> Local:
+        local = Local(self.asm.name(f"{stem}."), like.dtype)
+        self._declare(local)
+        return local
+
+    def _for(self, stmt: For) -> None:
         lo = self.ex.index(stmt.lo)
         hi = self.ex.index(stmt.hi)
         if stmt.checked and not any(isinstance(s, For | While) for s in statements(stmt.body)):

@@ -1,0 +1,99 @@
+"""Sums that do not wait for each other: the same result, apart from the order of additions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from samples import HI, I4, I_, LO, P, spmv
+
+from tensorel.algebra import ops
+from tensorel.ir.build import convert, element, plus
+from tensorel.ir.nodes import DTYPES, INT64, Call, Local, Read, const
+from tensorel.kernels.chains import LONG, chained
+from tensorel.kernels.interpret import interpret
+from tensorel.kernels.llvm import emit
+from tensorel.kernels.loops import Assign, For, Kernel, Status, Store, array
+from tensorel.kernels.runtime import Control, compile
+
+NUMBERS = [d for d in DTYPES if d.kind != "b"]
+
+
+def rows(name: str, dtype: np.dtype[np.generic], indirect: bool, across: bool) -> Kernel:
+    """out[i] (or out[0], over all rows) = the reduction of the entries of row i; their count."""
+    op = ops.operator(name)
+    ptr, crd, x = array("ptr", I4), array("crd", I4), array("x", dtype)
+    out, count = array("out", dtype), array("count", INT64)
+    acc, seen, at = Local("acc", dtype), Local("seen", INT64), Local("at", INT64)
+    assert op.identity is not None
+    start = (Assign(acc, const(op.identity(dtype), dtype)), Assign(seen, const(0, INT64)))
+    inner = For(P, element(ptr, I_), element(ptr, plus(I_, 1)), (
+        Assign(at, element(crd, P) if indirect else P),
+        Assign(acc, Call(op, (acc, Read(x, (at,))))),
+        Assign(seen, plus(seen, 1))))
+    place = const(0, INT64) if across else I_
+    end = (Store(out, place, acc), Store(count, place, seen))
+    body = (*start, For(I_, LO, HI, (inner,), True), *end) if across else (
+        For(I_, LO, HI, (*start, inner, *end), True),)
+    return Kernel("rows", (ptr, crd, x, out, count), frozenset({"out", "count"}), (), (), LO, HI,
+                  body)
+
+
+@given(
+    st.sampled_from(["add", "multiply", "minimum", "maximum"]), st.sampled_from(NUMBERS),
+    st.booleans(), st.booleans(), st.lists(st.integers(0, 3 * LONG), max_size=6),
+    st.integers(0, 99))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_reductions_of_any_length(name: str, dtype: np.dtype[np.generic], indirect: bool,
+                                  across: bool, lengths: list[int], seed: int) -> None:
+    if dtype.kind == "c" and name in ("minimum", "maximum"):
+        return
+    rng = np.random.default_rng(seed)
+    ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(I4)
+    size = max(int(ptr[-1]), 1)
+    values = rng.integers(1, 4, size) * (0.5 if name == "multiply" and dtype.kind in "fc" else 1)
+    kernel = rows(name, dtype, indirect, across)
+    made = []
+    for native in (True, False):
+        out, count = np.zeros(len(lengths) + 1, dtype), np.zeros(len(lengths) + 1, np.int64)
+        arrays = [ptr, np.random.default_rng(seed).permutation(size).astype(I4),
+                  values.astype(dtype), out, count]
+        if native:
+            status = compile(kernel, disk=False).run(arrays, [], [], 0, len(lengths), Control())
+        else:
+            status = interpret(kernel, arrays, [], 0, len(lengths))[0]
+        assert status is Status.DONE
+        made.append((out, count))
+    np.testing.assert_allclose(made[0][0], made[1][0], rtol=1e-5)
+    np.testing.assert_array_equal(made[0][1], made[1][1])
+
+
+def _fresh(stem: str, like: Local) -> Local:
+    return Local(f"{stem}.fresh", like.dtype)
+
+
+def _row(*body: Assign | Store) -> For:
+    return For(P, const(0, INT64), HI, body)
+
+
+def test_what_is_chained() -> None:
+    acc, other, q = Local("acc", np.dtype("f8")), Local("other", np.dtype("f8")), Local("q", INT64)
+    x = array("x", np.dtype("f8"))
+    term = Assign(acc, Call(ops.add, (acc, Read(x, (P,)))))
+    assert chained(_row(term), _fresh) is not None
+    assert chained(_row(Assign(acc, Call(ops.subtract, (acc, Read(x, (P,)))))), _fresh) is None
+    assert chained(_row(term, Assign(other, acc)), _fresh) is None, "its value on the way is read"
+    assert chained(_row(term, term), _fresh) is None
+    assert chained(_row(term, Store(x, P, other)), _fresh) is None
+    carried = Assign(acc, Call(ops.add, (acc, Read(x, (q,)))))
+    assert chained(_row(carried, Assign(q, plus(P, 1))), _fresh) is None, "q is of the last turn"
+    count = Assign(q, plus(q, 1))
+    assert chained(_row(count), _fresh) is None, "integers do not wait"
+    assert chained(_row(count, Assign(acc, Call(ops.add, (acc, convert(P, acc.dtype))))),
+                   _fresh) is not None
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_strict_sums_stay_in_order(strict: bool) -> None:
+    assert ("long" in emit(spmv(), strict)) is not strict
