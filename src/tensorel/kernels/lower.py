@@ -56,7 +56,7 @@ class Lowering(Reading):
         super().__post_init__()
         self.scope: Expr = self.nest.body
         self.support = TRUE if self.nest.everywhere else support_of(
-            self.nest.body, self.lets, self.strict, self.nest.op is ops.add)
+            self.nest.body, self.lets, Analysis(self.strict), self.nest.op is ops.add)
         for let in self.nest.lets:
             self.emit(Assign(level_of(let.slot).count, const(0, INT64)))
 
@@ -246,7 +246,7 @@ class Lowering(Reading):
         self.loops_inside, self.may_repeat_body = False, not self.inner_reductions()
         self.accesses = {e: self.known[e] for e in postorder(let.body) if isinstance(e, Read)}
         states = {a: a.state() for a in self.accesses.values()}
-        support = support_of(let.body, self.lets, self.strict)
+        support = support_of(let.body, self.lets, Analysis(self.strict))
 
         def inner() -> None:
             at = self.let("at", self.bound[let.axis])

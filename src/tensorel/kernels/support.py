@@ -145,8 +145,9 @@ class Analysis:
         self.magnitudes = Magnitudes()
         self.memo: dict[tuple[Expr, bool], Cover] = {}
 
-    def cover(self, e: Expr) -> Cover:
-        return self._known(e, self.summed)
+    def cover(self, e: Expr, summed: bool = False) -> Cover:
+        """``summed``: as if the analysis were of the term of a sum."""
+        return self._known(e, self.summed or (summed and self.strict))
 
     def _known(self, e: Expr, summed: bool) -> Cover:
         found = self.memo.get((e, summed))

@@ -67,17 +67,20 @@ def is_marked(level: Level) -> bool:
     return isinstance(level, Marked)
 
 
-def support_of(body: Expr, lets: Mapping[Slot, Let], strict: bool,
+def support_of(body: Expr, lets: Mapping[Slot, Let], analysis: Analysis,
                summed: bool = False) -> Formula:
     """Where a body has entries, for the loops around its workspaces too: these have some only
     where their own bodies do."""
+    found = analysis.cover(body, summed).support
+    if not lets:
+        return found
 
     def known(read: Read) -> Formula:
         let = lets.get(read.tensor.data)  # type: ignore[attr-defined]
         return has(read) if let is None else conjunction(
-            [has(read), support_of(let.body, lets, strict)])
+            [has(read), support_of(let.body, lets, analysis)])
 
-    return restrict(Analysis(strict, summed=summed).cover(body).support, known)
+    return restrict(found, known)
 
 
 def add(low: Emission, let: Let, arrays: Arrays, at: Expr, value: Expr) -> None:

@@ -39,7 +39,7 @@ class Aggregate:
         strict = chooser.strict
         summed = op is ops.add
         self.sequential = strict and op is not None and rounds(op, self.dtype)
-        cover = Analysis(strict, summed=summed).cover(body)
+        cover = chooser.analysis.cover(body, summed)
         self.support = cover.support
         if cover.support.kind != "true" and cover.background is not None:
             # what the kernel leaves out equals the background, so that is the fill
@@ -69,7 +69,7 @@ class Aggregate:
         cover = analysis.cover(self.body)
         assert op.identity is not None
         identity = const(op.identity(self.dtype), self.dtype)
-        plain = Analysis(strict, summed=summed).cover(self.body)
+        plain = self.chooser.analysis.cover(self.body, summed)
         if plain.background is identity:
             return
         if cover.support.kind == "true":
@@ -91,7 +91,7 @@ class Aggregate:
         self.counted = True
         self.residual = residual
         if not any(isinstance(e, Read) for e in postorder(residual)):
-            self.residual = Analysis(strict).cover(residual).background or residual
+            self.residual = self.chooser.analysis.cover(residual).background or residual
         self.reduced_support = cover.support
 
     def _dense_support(self) -> None:

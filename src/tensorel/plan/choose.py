@@ -107,7 +107,7 @@ class Chooser(IndexSolver):
         ways = [Option(0.0, (self.place(d), self._state()), "stored")]
         ways[0] = replace(ways[0], cost=spent())
         self._restore(start)
-        known = self._used_up(d, asked)
+        known = self._used_up(d, asked, ways[0].cost - self.costs.call)
         if known is not None:
             known = self._keep(d, known)
             ways.append(Option(spent(), (known, self._state()), "used up"))
@@ -127,8 +127,9 @@ class Chooser(IndexSolver):
         self.steps, self.known, self.conversions = list(steps), dict(known), dict(conversions)
         self.program.fired = dict(fired)
 
-    def _used_up(self, d: Definition, asked: list[Definition]) -> Known | None:
-        """One nest for a definition and those that it reads, where that is possible."""
+    def _used_up(self, d: Definition, asked: list[Definition], below: float) -> Known | None:
+        """One nest for a definition and those that it reads, where that is possible and costs
+        less than ``below``."""
         fused: dict[Source, Fused] = {}
         for t in asked:
             lam = t.tensor
@@ -136,7 +137,7 @@ class Chooser(IndexSolver):
             body = self.bind(lam.body)
             assert isinstance(body, Reduce)
             made = Fused(t.name, lam.axes, body.op, body.axes, body.body)
-            if not made.is_possible(self.strict):
+            if not made.is_possible(self.analysis):
                 return None
             known = self.known[t.ref] = self._imagined(t)
             self.known[known.slot] = known
@@ -151,7 +152,7 @@ class Chooser(IndexSolver):
             return None
         try:
             return self.nest(d.name, d.tensor.axes, whole.op, whole.axes, whole.body, fill, want,
-                             fused=fused)
+                             fused=fused, below=below)
         except NoLoops:
             return None
 

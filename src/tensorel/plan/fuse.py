@@ -32,10 +32,10 @@ class Fused:
     reduced: tuple[Axis, ...]
     body: Expr
 
-    def is_possible(self, strict: bool) -> bool:
+    def is_possible(self, analysis: Analysis) -> bool:
         """Nothing but its entries matters: what is not visited is the identity."""
         assert self.op.identity is not None
-        cover = Analysis(strict).cover(self.body)
+        cover = analysis.cover(self.body)
         identity = const(self.op.identity(self.body.dtype), self.body.dtype)
         reads = [r for r in postorder(self.body) if isinstance(r, Read)]
         return cover.support.kind not in ("true", "false") and cover.background is identity \

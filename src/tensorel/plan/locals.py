@@ -13,7 +13,7 @@ from dataclasses import replace
 from tensorel.algebra.ops import DType, Operator
 from tensorel.ir.nodes import Call, Const, Expr, Index, Read, Reduce, Source
 from tensorel.kernels.spec import Let
-from tensorel.kernels.support import Formula, is_sparse
+from tensorel.kernels.support import Analysis, Formula, is_sparse
 from tensorel.kernels.workspaces import support_of, workspace
 from tensorel.plan.definitions import product, replace_exprs
 from tensorel.plan.loops import Fill, Operand, is_plain
@@ -44,8 +44,8 @@ class Locals:
     sums: tuple[Sum, ...] = ()
     order: tuple[str, ...] = ()
 
-    def support(self, body: Expr, strict: bool) -> Formula:
-        return support_of(body, {let.slot: let for let in self.lets}, strict)
+    def support(self, body: Expr, analysis: Analysis) -> Formula:
+        return support_of(body, {let.slot: let for let in self.lets}, analysis)
 
     def bytes_(self) -> float:
         """Of one thread's workspaces."""
@@ -163,7 +163,7 @@ def _key(chain: list[tuple[int, list[Expr]]], name: str) -> Key:
                  for _, group in chain)
 
 
-def simulated(found: Locals, operands: Mapping[Read, Operand], strict: bool
+def simulated(found: Locals, operands: Mapping[Read, Operand], analysis: Analysis
               ) -> tuple[list[Operand], list[Fill]]:
     """The operands of the body and the workspaces with theirs, as the simulation sees them.
     ``operands``: of the reads before any of them was renamed."""
@@ -186,10 +186,10 @@ def simulated(found: Locals, operands: Mapping[Read, Operand], strict: bool
 
     main = of(found.body)
     sizes = dict(found.extents)
-    made = [Fill(let.depth, let.loops, of(let.body), found.support(let.body, strict),
+    made = [Fill(let.depth, let.loops, of(let.body), found.support(let.body, analysis),
                  readers[let.slot], float(sizes[let.axis])) for let in found.lets]
     made += [Fill(s.depth, tuple(a.name for a in s.value.axes), of(s.value.body),
-                  found.support(s.value.body, strict), []) for s in found.sums]
+                  found.support(s.value.body, analysis), []) for s in found.sums]
     return main, made
 
 

@@ -33,9 +33,11 @@ class NoLoops(Exception):
 
 class NestSearch(Outputs):
     """Tries loop orders, with and without converting operands that do not follow them.
-    ``fused``: definitions that the body reads and that are not stored."""
+    ``fused``: definitions that the body reads and that are not stored; there may be no loops for
+    them that cost less than ``below``."""
 
     fused: Mapping[Source, Fused] = MappingProxyType({})
+    below = math.inf
 
     def _orders(self) -> list[tuple[str, ...]]:
         """Loop orders; the reduced indices of sums whose order shows stay as they were written."""
@@ -49,6 +51,7 @@ class NestSearch(Outputs):
         supports = self.supports()
         self.times = None if self.op is None else distributing(self.op, self.body)
         self.factors = [] if self.times is None else factors_of(self.body, self.times)
+        self.early: dict[tuple[str, ...], Locals | None] = {}
         decisions = self.chooser.program.decisions
         if decisions.listing and self.fused and not any(
                 self._choices(order, [], supports, math.inf) for order in self._orders()):
@@ -62,7 +65,7 @@ class NestSearch(Outputs):
         second: Choice | None = None
         for order in self._orders():
             for converts in self._conversions(order):
-                limit = math.inf if second is None else second.cost
+                limit = self.below if second is None else min(second.cost, self.below)
                 for choice in self._choices(order, converts, supports, limit):
                     if best is None or choice.cost < best.cost:
                         best, second = choice, best
@@ -125,7 +128,9 @@ class NestSearch(Outputs):
                 or self.whole_cells or self.chooser.strict \
                 or sum(o.sparse for o in self.operands) < 2:  # nothing to meet again and again
             return None
-        return Hoisting(order, self.factors, self.times, self.extents).run()
+        if order not in self.early:  # the same for operands converted or not
+            self.early[order] = Hoisting(order, self.factors, self.times, self.extents).run()
+        return self.early[order]
 
     def _fused(self, order: tuple[str, ...], limit: float) -> list[Choice]:
         """Definitions used up here, with and without converting operands."""
@@ -164,9 +169,9 @@ class NestSearch(Outputs):
 
     def _simulated(self, order: tuple[str, ...], last: int, found: Locals,
                    operands: list[Operand], limit: float) -> Simulation:
-        strict = self.chooser.strict
-        main, fills = simulated(found, {o.read: o for o in operands}, strict)
-        support = found.support(found.body, strict)
+        analysis = self.chooser.analysis
+        main, fills = simulated(found, {o.read: o for o in operands}, analysis)
+        support = found.support(found.body, analysis)
         return simulate(order, main, dict.fromkeys(order, support),
                         self.extents | dict(found.extents) | {
                             a.name: a.extent for s in found.sums for a in s.value.axes}, last,

@@ -11,6 +11,7 @@ from tensorel.algebra.ops import DType
 from tensorel.ir.nodes import Axis, Call, Const, Expr, Index, Read, Reduce, Source, postorder
 from tensorel.kernels.magnitude import Magnitudes, rounded
 from tensorel.kernels.spec import Nest, Slot
+from tensorel.kernels.support import Analysis
 from tensorel.plan.conversions import by_kernel, conversion_cost
 from tensorel.plan.decide import Option
 from tensorel.plan.definitions import Program, Ref, inner_reductions, replace_exprs
@@ -40,6 +41,7 @@ class StepBuilder:
         self.conversions: dict[tuple[str, object], Known] = {}
         self.counter = 0
         self.strict = program.config.strict
+        self.analysis = Analysis(self.strict)
         self.hurried = len(program.definitions) > MANY
         self.costs = program.config.costs
 
@@ -127,9 +129,10 @@ class StepBuilder:
 
     def nest(self, name: str, axes: tuple[Axis, ...], op: ops.Operator | None,
               reduced: tuple[Axis, ...], body: Expr, fill: Const, want: Format | None,
-              keep_fill: bool = False, fused: Mapping[Source, Fused] | None = None) -> Known:
+              keep_fill: bool = False, fused: Mapping[Source, Fused] | None = None,
+              below: float = math.inf) -> Known:
         search = NestSearch(self, axes, op, reduced, body, fill, want)
-        search.fused = fused or search.fused
+        search.fused, search.below = fused or search.fused, below
         planned = self.program.stats.get(Ref(name))
         search.fills_up = planned is not None and planned.dense and planned.facts is not None
         fill = search.fill
