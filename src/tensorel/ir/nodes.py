@@ -357,18 +357,19 @@ def rebuild(node: Node, kids: tuple[Node, ...]) -> Node:
 
 def postorder(*roots: Node) -> list[Node]:
     """Every node below the roots once, children first; iterative."""
-    seen: set[Node] = set()
-    order: list[Node] = []
-    stack: list[tuple[Node, bool]] = [(r, False) for r in reversed(roots)]
+    done: dict[Node, None] = {}
+    stack = list(reversed(roots))
     while stack:
-        node, done = stack.pop()
-        if done:
-            order.append(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack.extend((k, False) for k in reversed(children(node)) if k not in seen)
-    return order
+        node = stack[-1]
+        below = _BELOW.get(type(node))
+        if below is not None and node not in done:
+            left = [k for k in below(node) if k not in done]
+            if left:
+                left.reverse()
+                stack += left
+                continue
+        done[stack.pop()] = None
+    return list(done)
 
 
 def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:

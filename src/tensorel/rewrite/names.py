@@ -80,19 +80,18 @@ def bound_names(e: Expr) -> frozenset[str]:
 
 def postorder(e: Expr) -> list[Expr]:
     """Every expression below once, children first; reads are leaves."""
-    order: list[Expr] = []
-    seen: set[Expr] = set()
-    stack: list[tuple[Expr, bool]] = [(e, False)]
+    done: dict[Expr, None] = {}
+    stack = [e]
     while stack:
-        x, done = stack.pop()
-        if done:
-            order.append(x)
-        elif x not in seen:
-            seen.add(x)
-            stack.append((x, True))
-            below = x.args if isinstance(x, Call) else (x.body,) if isinstance(x, Reduce) else ()
-            stack.extend((k, False) for k in reversed(below))
-    return order
+        x = stack[-1]
+        below = x.args if isinstance(x, Call) else (x.body,) if isinstance(x, Reduce) else ()
+        left = [k for k in below if k not in done]
+        if left and x not in done:
+            left.reverse()
+            stack += left
+        else:
+            done[stack.pop()] = None
+    return list(done)
 
 
 __all__ = ["bound_names", "postorder", "relabel", "rename_bound"]
