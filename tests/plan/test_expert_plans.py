@@ -100,6 +100,23 @@ def test_cliques_join_neighbours_before_they_need_them() -> None:
     assert count.item() == sum(((m @ m) * m).sum() for m in inside)
 
 
+def test_cliques_of_communities_are_one_nest() -> None:
+    """Neighbours of neighbours are neighbours: under independence the cheapest way seemed to
+    store all pairs with two common neighbours, and to search instead of looking up."""
+    n, size = 1200, 24
+    group = rng.integers(0, n // size, n)
+    near = (group[:, None] == group[None, :]) & (rng.random((n, n)) < 0.8)
+    edges = np.triu(near | (rng.random((n, n)) < 0.003), 1)
+    graph = sp.csr_array((edges | edges.T).astype(float))
+    t = tr.asarray(graph)
+    count = tr.einsum("ij,ik,il,jk,jl,kl->", t, t, t, t, t, t)
+    text = str(count.explain())
+    assert text.count("kernel ->") == 1 and text.count("where w") == 2, text
+    assert "r2 (reduced) > r3 (reduced); result" in text, text
+    inside = [graph[row][:, row].toarray() for row in np.split(graph.indices, graph.indptr[1:-1])]
+    assert count.item() == sum(((m @ m) * m).sum() for m in inside)
+
+
 def test_a_star_join_is_never_made() -> None:
     facts, own, parts = 2000, 3, 40
     keys = rng.integers(0, parts, facts)

@@ -34,6 +34,7 @@ from tensorel.records import dataclass, field
 from tensorel.stats.collect import collect
 from tensorel.stats.collect import known as known_facts
 from tensorel.stats.facts import TensorStats
+from tensorel.stats.pilot import Rows, rows_of
 from tensorel.storage.convert import dense_view, from_dense, to_dense, to_format
 from tensorel.storage.format import Format
 from tensorel.storage.levels import Compressed, Listed
@@ -214,7 +215,8 @@ def _known(source: Source, stored: Stored) -> Known:
     assert isinstance(slot, Slot)
     return Known(slot, source, float(stored.count), stored_levels(stored), float(stored.nbytes),
                  stored_degrees(stored), partial(_facts, ref(stored)),
-                 tuple([s.format for s in _alternatives(stored)]), _token(stored))
+                 tuple([s.format for s in _alternatives(stored)]), _token(stored),
+                 partial(_rows, ref(stored)))
 
 
 def _token(stored: Stored) -> int:
@@ -232,6 +234,14 @@ def _facts(to: ref[Stored], exact: bool) -> TensorStats:
     stored = to()
     assert stored is not None, "plans are made while their operands live"
     return collect(stored) if exact else known_facts(stored)
+
+
+def _rows(to: ref[Stored]) -> Rows | None:
+    stored = to()
+    assert stored is not None, "plans are made while their operands live"
+    if "rows" not in stored.facts:
+        stored.facts["rows"] = rows_of(stored)
+    return stored.facts["rows"]  # type: ignore[return-value]
 
 
 def stored_degrees(stored: Stored) -> tuple[float, ...] | None:

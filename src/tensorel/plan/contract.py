@@ -28,9 +28,11 @@ from tensorel.plan.definitions import (
 from tensorel.plan.eliminate import Limits, Node, Search
 from tensorel.plan.estimate import Estimator, filled, loops_inside
 from tensorel.plan.greedy import cheapest_steps
+from tensorel.plan.loops import is_plain
 from tensorel.plan.sequences import is_listed, sequences
 from tensorel.plan.sizes import Factor, Sizes
 from tensorel.stats.facts import TensorStats
+from tensorel.stats.pilot import Edge
 from tensorel.stats.pointset import Relation, everything
 from tensorel.stats.reading import as_stats
 
@@ -89,8 +91,21 @@ def _factors(program: Program, exprs: list[Expr], times: ops.Operator, sizes: Si
         relation = None if full else estimator.relation(cover.support, own, exact)
         plain = isinstance(e, Read) and full and all(isinstance(i, Index) for i in e.indices)
         order = () if full else tuple([sizes.bit[n] for n in _stored_order(e)])
-        found.append(Factor(1 << k, sizes.mask(e.free), relation, full, plain, order))
+        found.append(Factor(1 << k, sizes.mask(e.free), relation, full, plain, order,
+                            None if full else _edge(program, e)))
     return found
+
+
+def _edge(program: Program, e: Expr) -> Edge | None:
+    """A stored matrix read at two indices, all of both, for pilots."""
+    if not isinstance(e, Read) or len(e.indices) != 2 or not is_plain(e):
+        return None
+    stats = program.stats.get(e.tensor.data)  # type: ignore[attr-defined]
+    rows = None if stats is None or stats.rows is None else stats.rows()
+    if rows is None:
+        return None
+    a, b = e.indices
+    return rows, a.name, b.name  # type: ignore[attr-defined]
 
 
 def _stored_order(e: Expr) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ from tensorel.kernels.spec import Slot
 from tensorel.plan.decide import Decisions
 from tensorel.records import dataclass, field
 from tensorel.stats.facts import TensorStats
+from tensorel.stats.pilot import Rows
 
 if TYPE_CHECKING:
     from tensorel.plan.recall import Keys
@@ -52,12 +53,14 @@ class Ref:
 @dataclass(frozen=True, slots=True)
 class Stats:
     """What is known or estimated of a tensor: stored entries, and whether all of it is stored.
-    ``facts(exact)`` gives its statistics: without a pass over the entries unless ``exact``."""
+    ``facts(exact)`` gives its statistics: without a pass over the entries unless ``exact``.
+    ``rows()``: the pattern of a stored matrix, for pilots."""
 
     count: float
     size: float
     dense: bool
     facts: Callable[[bool], TensorStats] | None = None
+    rows: Callable[[], Rows | None] | None = None
 
     @property
     def density(self) -> float:

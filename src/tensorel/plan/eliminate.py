@@ -187,7 +187,8 @@ class Search:
         room = below - base - fixed
         if room > 0 and self._least(group) < room:
             self.budget.left -= 1
-            own = fixed + sizes.loops(group, room) + sizes.scattered(group, made.free)
+            own = fixed + sizes.loops(group, room) + sizes.scattered(group, made.free) \
+                + sizes.collected(group, made, indices)
             if base + own < below:
                 best = Node(made, indices, tuple(inputs), own, base + own)
                 below = best.cost

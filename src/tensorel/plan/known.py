@@ -11,6 +11,7 @@ from tensorel.ir.nodes import Source
 from tensorel.kernels.spec import Slot
 from tensorel.records import dataclass
 from tensorel.stats.facts import TensorStats
+from tensorel.stats.pilot import Rows
 from tensorel.storage.format import Format
 from tensorel.storage.levels import Compressed, Dense, Listed
 from tensorel.storage.stack import Stack
@@ -31,6 +32,7 @@ class Known:
     facts: Callable[[bool], TensorStats] | None = None  # statistics; True: worth a pass
     alternatives: tuple[Format, ...] = ()  # other formats that the same tensor is stored in
     token: Hashable = None  # the stored tensor itself, by a number
+    rows: Callable[[], Rows | None] | None = None  # the pattern of a stored matrix
 
 
 def level_sizes(fmt: Format, shape: tuple[int, ...], count: float) -> tuple[float, ...]:

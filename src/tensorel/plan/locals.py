@@ -18,6 +18,7 @@ from tensorel.kernels.workspaces import support_of, workspace
 from tensorel.plan.definitions import product, replace_exprs
 from tensorel.plan.loops import Fill, Operand, is_plain
 from tensorel.records import dataclass
+from tensorel.stats.pilot import Edge
 
 Key = tuple[tuple[Expr, ...], ...]  # reads with the axis left out, depth by depth
 
@@ -170,18 +171,30 @@ def simulated(found: Locals, operands: Mapping[Read, Operand], analysis: Analysi
     lets = {let.slot: let for let in found.lets}
     readers: dict[object, list[Operand]] = {slot: [] for slot in lets}
 
+    def edges_of(r: Read) -> frozenset[Edge]:
+        """The matrices whose entries a read has."""
+        let = lets.get(r.tensor.data)  # type: ignore[attr-defined]
+        if let is None:
+            first, names = found.origins.get(r, (r, {}))
+            return renamed_edges(operands[first].edges, names)
+        if let.op is not None:
+            return frozenset()
+        inner = frozenset[Edge]().union(*map(edges_of, outer_reads(let.body)))
+        return renamed_edges(inner, {Index(let.axis): r.indices[0]})
+
     def of(body: Expr) -> list[Operand]:
         made = []
         for r in outer_reads(body):
             slot = r.tensor.data  # type: ignore[attr-defined]
             if slot in lets:
                 made.append(Operand(r, r.indices, (False,), (1.0,), (True,), 1.0, True, False,
-                                    marked=True))
+                                    marked=True, edges=edges_of(r)))
                 readers[slot].append(made[-1])
             else:
                 first, names = found.origins.get(r, (r, {}))
                 o = operands[first]
-                made.append(replace(o, read=r, axes=tuple(names.get(e, e) for e in o.axes)))
+                made.append(replace(o, read=r, axes=tuple(names.get(e, e) for e in o.axes),
+                                    edges=edges_of(r)))
         return made
 
     main = of(found.body)
@@ -191,6 +204,13 @@ def simulated(found: Locals, operands: Mapping[Read, Operand], analysis: Analysi
     made += [Fill(s.depth, tuple(a.name for a in s.value.axes), of(s.value.body),
                   found.support(s.value.body, analysis), []) for s in found.sums]
     return main, made
+
+
+def renamed_edges(edges: frozenset[Edge], names: Mapping[object, Expr]) -> frozenset[Edge]:
+    if not names:
+        return edges
+    table = {a.name: b.name for a, b in names.items()}  # type: ignore[attr-defined]
+    return frozenset([(rows, table.get(a, a), table.get(b, b)) for rows, a, b in edges])
 
 
 def outer_reads(e: Expr) -> list[Read]:

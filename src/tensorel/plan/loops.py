@@ -12,6 +12,7 @@ from tensorel.ir.nodes import Index, Read, Source
 from tensorel.kernels.spec import Slot
 from tensorel.kernels.support import Formula
 from tensorel.records import dataclass, field
+from tensorel.stats.pilot import Edge, Pilot
 from tensorel.storage.format import Format
 from tensorel.storage.levels import Level
 
@@ -32,6 +33,7 @@ class Operand:
     whole_lookup: bool
     converted: bool = False
     marked: bool = False  # a workspace
+    edges: frozenset[Edge] = frozenset()  # stored matrices that it has the entries of
 
 
 def operand(read: Read, levels: tuple[float, ...], count: float) -> Operand:
@@ -62,7 +64,7 @@ def converted(o: Operand, order: tuple[str, ...], extents: dict[str, int]) -> Op
         nodes = max(here, 1.0)
     rank = len(axes)
     return Operand(o.read, axes, (False,) * rank, tuple(segments), (False,) * rank, o.count,
-                   True, False, True)
+                   True, False, True, edges=o.edges)
 
 
 @dataclass
@@ -74,6 +76,50 @@ class Simulation:
     gallop: set[str] = field(default_factory=set)
     dense_loops: set[str] = field(default_factory=set)
     iterations: float = 1.0
+
+
+class Met:
+    """How many points have been visited, by a pilot: those where all resolved matrices have
+    entries. ``widths``: how many values were tried for each bound index."""
+
+    def __init__(self, pilot: Pilot, widths: dict[str, float],
+                 edges: frozenset[Edge] = frozenset()) -> None:
+        self.pilot, self.widths, self.edges = pilot, widths, edges
+        self.lead = edges
+
+    def copy(self) -> Met:
+        return Met(self.pilot, dict(self.widths), self.edges)
+
+    def points(self, edges: frozenset[Edge]) -> float:
+        names = {n for _, *pair in edges for n in pair}
+        free = math.prod([w for n, w in self.widths.items() if n not in names])
+        return self.pilot.size(edges) * free
+
+    def length(self, name: str, edges: frozenset[Edge]) -> float:
+        """How many values of an index these matrices have at a visited point."""
+        before = self.points(self.edges)
+        self.widths[name] = 1.0
+        found = self.points(self.edges | edges) / before if before > 0 else 0.0
+        del self.widths[name]
+        return found
+
+    def bind(self, name: str, tried: float, lead: frozenset[Edge]) -> None:
+        """An index is bound to the values that ``lead`` has, or to so many of all."""
+        self.widths[name] = tried
+        self.lead = self.edges.union(
+            [e for e in lead if e[1] in self.widths and e[2] in self.widths])
+
+    def searched(self, edges: frozenset[Edge], name: str) -> float:
+        """The length of a matrix's list in which an index that was bound before is searched."""
+        before = self.points(self.lead)
+        longer = {(r, "" if a == name else a, "" if b == name else b) for r, a, b in edges}
+        return self.points(self.lead | longer) / before if before > 0 else 0.0
+
+    def resolve(self, resolved: Sequence[frozenset[Edge]]) -> float:
+        """Which share of the values that were tried all resolved matrices have."""
+        before = self.points(self.lead)
+        self.edges = self.edges.union(*resolved)
+        return self.points(self.edges) / before if before > 0 else 0.0
 
 
 @dataclass(eq=False)
@@ -91,11 +137,13 @@ class Fill:
 
 def simulate(order: tuple[str, ...], operands: list[Operand], supports: dict[str, Formula],
              extents: dict[str, int], last_output: int, out_last: str | None,
-             costs: Costs, limit: float = math.inf, fills: Sequence[Fill] = ()) -> Simulation:
+             costs: Costs, limit: float = math.inf, fills: Sequence[Fill] = (),
+             pilot: Pilot | None = None) -> Simulation:
     """Walk the loops as ``kernels.lower`` will and add up the work; infinite from ``limit`` on."""
     sim = Simulation()
     inside = [o for f in fills for o in f.operands]
-    walk = _Loops(sim, extents, costs, dict.fromkeys((o.read for o in (*operands, *inside)), 0))
+    walk = _Loops(sim, extents, costs, dict.fromkeys((o.read for o in (*operands, *inside)), 0),
+                  None if pilot is None else Met(pilot, {}))
     for position, name in enumerate(order):
         for f in fills:
             if f.depth == position:
@@ -118,14 +166,16 @@ class _Loops:
     """Loops entered one after another: how far each read is resolved, how often we are here."""
 
     def __init__(self, sim: Simulation, extents: dict[str, int], costs: Costs,
-                 depth: dict[Read, int]) -> None:
+                 depth: dict[Read, int], met: Met | None) -> None:
         self.sim, self.extents, self.costs, self.depth = sim, extents, costs, depth
+        self.met = met
         self.bound: set[str] = set()
         self.iters = 1.0
 
     def fill(self, f: Fill) -> None:
         """The loops of a workspace, once for each time that we are here."""
-        own = _Loops(self.sim, self.extents, self.costs, dict(self.depth))
+        own = _Loops(self.sim, self.extents, self.costs, dict(self.depth),
+                     None if self.met is None else self.met.copy())
         own.bound, own.iters = set(self.bound), self.iters
         for k, name in enumerate(f.loops):
             innermost = k == len(f.loops) - 1
@@ -143,9 +193,10 @@ class _Loops:
         extent = float(self.extents[name])
         candidates = [o for o in operands if _leads(o, depth[o.read], name, self.bound)]
         by_read = {o.read: o for o in candidates}
-        leaders = _cover(support, set(by_read), by_read, depth)
+        segments = {o: self._segment(o, name) for o in candidates}
+        leaders = _cover(support, set(by_read), by_read, segments)
         if leaders:
-            per = min(sum(o.segments[depth[o.read]] for o in leaders), extent)
+            per = min(sum(segments[o] for o in leaders), extent)
             rate = costs.step if len(leaders) == 1 else costs.merge_step
         else:
             per, rate = extent, dense_rate
@@ -154,21 +205,35 @@ class _Loops:
         keep = 1.0
         for o in candidates:
             if o not in leaders:
-                self._follow(o, per)
-                if _required(support, o.read):
-                    keep *= min(o.segments[depth[o.read]] / max(extent, 1.0), 1.0)
+                self._follow(o, per, segments[o])
+                if _required(support, o.read) and not self._is_met(o):
+                    keep *= min(segments[o] / max(extent, 1.0), 1.0)
         self.bound.add(name)
         for o in candidates:
             depth[o.read] += 1
+        if self.met is not None:
+            self.met.bind(name, per, leaders[0].edges if len(leaders) == 1 else frozenset())
         for o in operands:
             keep *= self._resolve(o, support, iters * per,
                                   costs.find if not innermost else costs.gather if leaders else 0.0)
+        if self.met is not None:
+            keep *= self.met.resolve([o.edges for o in operands if depth[o.read] == len(o.axes)])
         self.iters = iters * per * keep
 
-    def _follow(self, o: Operand, per: float) -> None:
+    def _is_met(self, o: Operand) -> bool:
+        """The pilot knows which points have it."""
+        return self.met is not None and bool(o.edges)
+
+    def _segment(self, o: Operand, name: str) -> float:
+        """The length of an operand's list for an index that is bound next."""
+        k = self.depth[o.read]
+        if self.met is not None and o.edges and k == len(o.axes) - 1:
+            return self.met.length(name, o.edges)
+        return o.segments[k]
+
+    def _follow(self, o: Operand, per: float, segment: float) -> None:
         """An operand asked at each step of another."""
         sim, costs, k = self.sim, self.costs, self.depth[o.read]
-        segment = o.segments[k]
         if o.marked:
             sim.cost += self.iters * per * costs.workspace_find
         elif o.findable[k] or o.whole_lookup:
@@ -187,8 +252,10 @@ class _Loops:
             if o.full[k] or o.findable[k]:
                 sim.cost += visits * find
             elif not o.whole_lookup:
-                sim.cost += visits * costs.search_step * math.log2(o.segments[k] + 2.0)
-                if _required(support, o.read):
+                segment = o.segments[k] if self.met is None or len(o.edges) != 1 or not k \
+                    else self.met.searched(o.edges, o.axes[k].name)  # type: ignore[attr-defined]
+                sim.cost += visits * costs.search_step * math.log2(segment + 2.0)
+                if _required(support, o.read) and not self._is_met(o):
                     keep *= min(o.segments[k] / _extent(o, k), 1.0)
             k += 1
         self.depth[o.read] = k
@@ -217,10 +284,10 @@ def _leads(o: Operand, k: int, name: str, bound: set[str]) -> bool:
     return parts is not None and parts[0] > 0
 
 
-def _cover(f: Formula, reads: set[Read], by_read: dict[Read, Operand], depth: dict[Read, int]
-           ) -> list[Operand]:
+def _cover(f: Formula, reads: set[Read], by_read: dict[Read, Operand],
+           segments: dict[Operand, float]) -> list[Operand]:
     def cost(group: list[Operand]) -> tuple[bool, float]:
-        return any(o.marked for o in group), sum(o.segments[depth[o.read]] for o in group)
+        return any(o.marked for o in group), sum(segments[o] for o in group)
 
     def go(g: Formula) -> list[Operand] | None:
         if g.kind == "has":

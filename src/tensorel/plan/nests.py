@@ -25,6 +25,7 @@ from tensorel.plan.loops import (
     simulate,
 )
 from tensorel.plan.outputs import Choice, Outputs
+from tensorel.stats.pilot import Pilot, is_worthwhile
 
 
 class NoLoops(Exception):
@@ -52,6 +53,7 @@ class NestSearch(Outputs):
         self.times = None if self.op is None else distributing(self.op, self.body)
         self.factors = [] if self.times is None else factors_of(self.body, self.times)
         self.early: dict[tuple[str, ...], Locals | None] = {}
+        self.pilot = self._piloted()
         decisions = self.chooser.program.decisions
         if decisions.listing and self.fused and not any(
                 self._choices(order, [], supports, math.inf) for order in self._orders()):
@@ -79,6 +81,24 @@ class NestSearch(Outputs):
             best.runner_up = f"{_words(second)}, estimated {ratio:.2f} times the cost"
         return best
 
+    def _piloted(self) -> Pilot | None:
+        """Where stored matrices that every point has to be an entry of close a cycle, sizes
+        inside the loops come from a sample of their entries."""
+        needed = [f.read for f in (self.support.parts if self.support.kind == "and" else ())]
+        edges = {}
+        for o in self.operands:
+            if o.read in needed and len(o.axes) == 2 and is_plain(o.read):
+                known = self.chooser.known_of(o.read.tensor)  # type: ignore[arg-type]
+                rows = None if known.rows is None else known.rows()
+                if rows is not None:
+                    a, b = o.read.indices
+                    edges[o] = rows, a.name, b.name  # type: ignore[attr-defined]
+        if not is_worthwhile(edges.values()):
+            return None
+        for o, e in edges.items():
+            o.edges = frozenset((e,))
+        return Pilot()
+
     def _conversions(self, order: tuple[str, ...]) -> list[list[Operand]]:
         """No conversion, or all sparse operands whose levels do not follow the loops."""
         if self.fused or (self.op is None and isinstance(self.body, Read)):
@@ -102,7 +122,8 @@ class NestSearch(Outputs):
         sim = self._flat(order, supports) if last < 0 and not converts else None
         if sim is None:
             sim = simulate(order, ops_, supports, self.extents, last,
-                           self.names[-1] if self.names else None, self.costs, limit - first)
+                           self.names[-1] if self.names else None, self.costs, limit - first,
+                           pilot=self.pilot)
         found = self._assembled(order, last, sim, converts, first, sim.cost, limit)
         hoisted = self._hoisted(order)
         if hoisted is not None:
@@ -175,7 +196,8 @@ class NestSearch(Outputs):
         return simulate(order, main, dict.fromkeys(order, support),
                         self.extents | dict(found.extents) | {
                             a.name: a.extent for s in found.sums for a in s.value.axes}, last,
-                        self.names[-1] if self.names else None, self.costs, limit, fills)
+                        self.names[-1] if self.names else None, self.costs, limit, fills,
+                        self.pilot)
 
     def _flat(self, order: tuple[str, ...], supports: dict[str, Formula]) -> Simulation | None:
         """The work of one loop over the values of an operand, where that is all."""

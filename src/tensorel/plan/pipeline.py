@@ -158,7 +158,7 @@ def written(roots: list[Tensor], formats: list[object], known: list[Known], conf
         size = 1.0
         for n in k.source.shape:
             size *= n
-        stats[k.slot] = Stats(k.count, size, k.slot.format.is_dense, k.facts)
+        stats[k.slot] = Stats(k.count, size, k.slot.format.is_dense, k.facts, k.rows)
         slots[k.slot] = k
     program = Program([], [], stats, config, decisions=decisions or Decisions(),
                       keys=Keys({k.slot: k.token for k in known if k.token is not None}))

@@ -18,6 +18,7 @@ from heapq import heappop, heappush
 from tensorel.costs import Costs
 from tensorel.records import dataclass, field
 from tensorel.stats.combine import extend, join, matches
+from tensorel.stats.pilot import Edge, is_worthwhile, join_size
 from tensorel.stats.pointset import Relation
 from tensorel.stats.reduction import project
 
@@ -30,7 +31,7 @@ class Factor:
     """A factor of a product: given, or made by eliminating indices from others (``parts`` are the
     given ones below it). ``relation``: where it has entries; None: everywhere. ``plain``: a whole
     dense tensor that BLAS can take. ``order``: its indices as a sparse storage nests them, where
-    that is known."""
+    that is known. ``edge``: the stored matrix that it is, for pilots."""
 
     parts: int
     free: int
@@ -38,6 +39,7 @@ class Factor:
     dense: bool
     plain: bool
     order: tuple[int, ...] = ()
+    edge: Edge | None = None
     counts: dict[int, float] = field(default_factory=dict)
     views: dict[int, Relation] = field(default_factory=dict)
 
@@ -63,6 +65,7 @@ class Sizes:
         self.extent = {1 << k: float(extents[n]) for k, n in enumerate(self.names)}
         self._rooms: dict[int, float] = {0: 1.0}
         self._lifts: dict[tuple[Factor, int, Factor, int], float] = {}
+        self._met: dict[int, float | None] = {}
 
     def mask(self, names: Iterable[str]) -> int:
         found = 0
@@ -98,6 +101,13 @@ class Sizes:
                     elif gone:
                         found = max(found, self.costs.join_scatter * self.entries(f))
         return found
+
+    def collected(self, group: Sequence[Factor], made: Factor, indices: int) -> float:
+        """The cost of sums whose cells are many and sparse: every point of the join is added to
+        a row or appended to a list."""
+        if made.dense or not indices or not made.free & (made.free - 1):
+            return 0.0
+        return self.costs.workspace_add * self.points(group, made.free | indices)
 
     # -- relations -----------------------------------------------------------------------------
 
@@ -151,10 +161,18 @@ class Sizes:
 
     def points(self, factors: Sequence[Factor], bound: int) -> float:
         """Points over the bound indices at which all factors agree, each projected on them."""
-        total, once, sparse = 1.0, 0, []
+        closed = [f for f in factors if f.edge is not None and not f.free & ~bound]
+        met = self.met(closed)
+        if met is None:
+            total, once, closed = 1.0, 0, []
+        else:
+            total, once = met
+        sparse: list[tuple[Factor, int]] = []
         for f in factors:
             mask = f.free & bound
-            if mask:
+            if f in closed or (met is not None and f.edge is not None and not mask & ~once):
+                sparse += [(f, mask)] if f in closed else []
+            elif mask:
                 total *= self.count(f, mask) / self.room(mask & once)
                 once |= mask
                 if not f.dense:
@@ -162,9 +180,24 @@ class Sizes:
         far = 1 if len(sparse) > PAIRED else len(sparse)
         for k, (f, a) in enumerate(sparse):
             for g, b in sparse[k + 1 : k + 1 + far]:
-                if a & b:
+                if a & b and not (f in closed and g in closed):
                     total *= self.lift(f, a, g, b)
         return total
+
+    def met(self, factors: Sequence[Factor]) -> tuple[float, int] | None:
+        """Points at which stored matrices that close a cycle meet, by a pilot, and their indices;
+        None where none is closed."""
+        if len(factors) < 2:
+            return None
+        key = free = 0
+        for f in factors:
+            key |= f.parts
+            free |= f.free
+        if key not in self._met:
+            edges = [f.edge for f in factors if f.edge is not None]
+            self._met[key] = join_size(edges) if is_worthwhile(edges) else None
+        found = self._met[key]
+        return None if found is None else (found, free)
 
     def loops(self, factors: Sequence[Factor], limit: float = math.inf) -> float:
         """The cost of the cheapest loops over the join; infinite where it is not below the
@@ -246,8 +279,15 @@ class _Loops:
                 costs.vector_step if last else costs.dense_step))
         best = min([self.led(f, bound, v, outside) for f in leaders])
         dense = sum([1 for f in self.factors if f.dense and f.free & v])
-        return outside * costs.enter + best * (
-            costs.step + (len(leaders) - 1) * costs.join_lookup + dense * costs.join_find)
+        return outside * costs.enter + self.asked(best, len(leaders) - 1, bound | v) \
+            * costs.join_lookup + best * (costs.step + dense * costs.join_find)
+
+    def asked(self, visits: float, others: int, bound: int) -> float:
+        """How often other sparse factors are looked up: the next one only where the one before
+        was found."""
+        if others < 2:
+            return visits * others
+        return visits + min(self.visited(bound), visits) * (others - 1)
 
     def led(self, f: Factor, bound: int, v: int, outside: float) -> float:
         """Points when one factor goes on to ``v`` and the others stay where they are."""
@@ -256,6 +296,11 @@ class _Loops:
         if not fewer:
             return 0.0
         found = outside * sizes.count(f, held | v) / fewer
+        if held and f.edge is not None:
+            others = [g for g in self.sparse if g.edge is not None and not g.free & ~bound]
+            met, after = sizes.met(others), sizes.met([*others, f])
+            if met is not None and after is not None:
+                return outside * after[0] / max(met[0], 1.0)
         if held:
             for g in self.near:
                 if g is not f and g.free & held:
