@@ -64,3 +64,13 @@ def test_a_workspace_over_an_empty_axis() -> None:
     d = tr.tensor(np.zeros((0, 0, 0)), format="0;1,2", fill=0)
     t = tr.einsum("ijk,ki,kj->ki", d, b, tr.tensordot(d, a, 1))
     assert t.to_numpy().shape == (0, 0)
+
+
+def test_orders_of_many_loops_leave_inner_sums_alone() -> None:
+    """KeyError (61001:785): with more than five loops an index of a sum inside the body became
+    one of them."""
+    a = tr.tensor(np.array([True, False]), format="coo", fill=0)
+    d = tr.tensor(np.ones((2, 2, 2, 2), bool), fill=0)
+    found = (tr.tensordot(d, d, 1) * a).to_numpy()
+    assert np.array_equal(found, np.tensordot(np.ones((2,) * 4, bool), np.ones((2,) * 4, bool), 1)
+                          * np.array([True, False]))

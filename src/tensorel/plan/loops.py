@@ -337,7 +337,7 @@ def orders(names: list[str], operands: list[Operand], hurried: bool = False
         for o in group:
             for e in o.axes:
                 for n in sorted(e.free):  # type: ignore[attr-defined]
-                    if n not in order:
+                    if n not in order and n in names:  # others are bound inside the body
                         order.append(n)
         found[(*order, *(n for n in names if n not in order))] = None
     improved: dict[tuple[str, ...], None] = dict(found)
