@@ -55,7 +55,8 @@ def test_exact_without_leaving_out(data: st.DataObject) -> None:
     formats = [data.draw(st.sampled_from(FORMATS)) for _ in several]
     rows = [_rows(m, f) for m, f in zip(several, formats)]
     which = [data.draw(st.integers(0, 1)) for _ in pairs]
-    edges: dict[Edge, np.ndarray] = {(rows[w], p[0], p[1]): several[w] for w, p in zip(which, pairs)}
+    edges: dict[Edge, np.ndarray] = {
+        (rows[w], a, b): several[w] for w, (a, b) in zip(which, pairs)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pilot, "TUPLES", 10**6)
         patch.setattr(pilot, "CANDIDATES", 10**6)
