@@ -232,7 +232,7 @@ def _longer(found: Found, s: Step, cost: float) -> Found:
     loops = ""
     if isinstance(s, KernelStep) and s.nest is not None:
         n = s.nest
-        searched = f", {', '.join(sorted(n.gallop))} searched" if n.gallop else ""
+        searched = "".join(f", {name} searched at level {k}" for name, k in sorted(n.gallop))
         loops = f" by {' > '.join(n.loops)} to {n.output.assembly.value}{searched}"
     text = f"{s.text}{loops} -> {s.target.format.name}: {cost:,.0f} counted, " \
         f"{s.cost / NS_PER_INSTRUCTION:,.0f} estimated"

@@ -27,21 +27,18 @@ class Costs:
     Compared by identity: a process has one or two of these, and every plan's key holds one."""
 
     # -- loops: each iteration
-    enter: float = 2.0  # starting a loop once more
-    step: float = 1.0  # one entry of a sparse level that leads alone
+    enter: float = 3.0  # starting a loop once more
+    step: float = 1.5  # one entry of a sparse level that leads alone
     dense_step: float = 0.7  # one index of a dense loop that is not vectorized
     vector_step: float = 0.15  # one element of a vectorized loop
-    merge_step: float = 2.5  # one entry of several lists walked together
-    search_step: float = 1.5  # one halving of a binary search or a gallop
+    merge_step: float = 3.5  # one entry of several lists walked together
+    search_step: float = 2.5  # one halving of a binary search or a gallop
     find: float = 0.3  # computing the place in a dense level inside the loops
     gather: float = 0.7  # reading one more operand in the innermost loop over entries
     lookup: float = 2.0  # finding an entry by a table
     gallop: float = 8.0  # lists so many times longer are searched, not walked
 
     # -- joins of factors, before their loops are known
-    join_lookup: float = 1.0  # asking one more sparse factor
-    join_find: float = 0.3  # asking one more dense factor
-    join_scatter: float = 0.5  # an entry whose sum is not finished before the next begins
     write_dense: float = 1.0  # a cell of a dense intermediate: written and read again
     write_sparse: float = 6.0  # an entry of a sparse intermediate
 
@@ -55,19 +52,19 @@ class Costs:
     workspace_add: float = 2.0  # one addition into a dense row
     workspace_find: float = 0.7  # looking a coordinate up in a dense row
     workspace_room: float = 0.5  # a cell of the dense row itself
-    list_sort: float = 60.0  # an entry of a list that is sorted at the end
-    list_start: float = 20000.0  # sorting any list at all
+    list_sort: float = 45.0  # an entry of a list that is sorted at the end
+    list_start: float = 35000.0  # sorting any list at all
 
     # -- conversions
-    convert: float = 12.0  # an entry stored again, its order kept
-    convert_sort: float = 40.0  # an entry stored again in another order of levels
+    convert: float = 4.5  # an entry stored again, its order kept
+    convert_sort: float = 20.0  # an entry stored again in another order of levels
     convert_cell: float = 1.5  # a cell of a dense tensor that is made, read or turned
-    convert_start: float = 40000.0  # any conversion
+    convert_start: float = 60000.0  # any conversion
     convert_kernel: float = 65536.0  # of so many entries it is worth a kernel of its own
 
     # -- whole steps
-    blas_speed: float = 16.0  # multiply-adds of a dense product per step
-    call: float = 15000.0  # starting one more kernel
+    blas_speed: float = 24.0  # multiply-adds of a dense product per step
+    call: float = 20000.0  # starting one more kernel
 
     # -- threads
     thread: float = 5e4  # one more thread that calls nothing but a kernel

@@ -66,7 +66,22 @@ def test_a_converted_copy_is_paid_once() -> None:
     steps = plan_of(a + b, a * b + c).steps
     assert sum(isinstance(s, ConvertStep) for s in steps) < 3
     kernels = [s for s in steps if isinstance(s, KernelStep)]
-    assert all(s.cost < 3000 * SHIPPED.convert_sort for s in kernels), "conversions pay themselves"
+    least = 3000 * SHIPPED.convert_sort + SHIPPED.convert_start
+    assert all(s.cost < least for s in kernels), "conversions pay themselves"
     for t, expected in ((a + b, np.asarray(a) + np.asarray(b)),
                         (a * b + c, np.asarray(a) * np.asarray(b) + np.asarray(c))):
         np.testing.assert_allclose(np.asarray(t), expected)
+
+
+def test_a_level_is_searched_where_it_is_long_and_merged_where_it_is_short() -> None:
+    """A coordinate list has thousands of entries at its first level and a few below: a search of
+    the first says nothing about the second."""
+    tall, few = matrix(2000, 8000, "coo"), matrix(2000, 60, "dcsr", seed=1)
+    total = few * tall
+    (step,) = plan_of(total).steps
+    assert isinstance(step, KernelStep) and step.nest is not None
+    assert {k for _, k in step.nest.gallop} == {0}
+    np.testing.assert_array_equal(total.to_numpy(), few.to_numpy() * tall.to_numpy())
+    turned = tr.einsum("ij,ji->ij", matrix(300, 9000, "coo"), matrix(300, 4000, "dcsr", seed=2))
+    wanted = matrix(300, 9000, "coo").to_numpy() * matrix(300, 4000, "dcsr", seed=2).to_numpy().T
+    np.testing.assert_array_equal(turned.to_numpy(), wanted)

@@ -102,6 +102,12 @@ def test_the_search_finds_the_cheapest_of_all_sequences(seed: int) -> None:
     found = random_search(*make).best()
     assert found is not None
     assert found.cost == pytest.approx(by_brute_force(random_search(*make)), rel=1e-9)
+    gone, stack = 0, [found]
+    while stack:  # each index goes once, also one that no factor has
+        node = stack.pop()
+        assert not gone & node.indices
+        gone |= node.indices
+        stack += node.inputs
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -138,29 +144,27 @@ def test_greedy_orders_are_near_the_best(dense: float) -> None:
 def test_dense_products_are_no_worse_than_the_best_pairs(seed: int) -> None:
     """Dynamic programming over sets of factors, two joined at a time, as einsum paths do."""
     s = random_search(seed, 6, 6, 1.0)
-    sizes, costs = s.sizes, s.sizes.costs
     everyone = (1 << len(s.given)) - 1
 
     def kept(some: int) -> int:
         inside, outside = s.free(some), s.free(everyone & ~some)
         return inside & ~(s.reduced & ~outside)
 
-    best: dict[int, float] = {1 << k: 0.0 for k in range(len(s.given))}
+    best: dict[int, Node] = {1 << k: n for k, n in enumerate(s.given)}
     for some in sorted(range(1, everyone + 1), key=int.bit_count):
         left = (some - 1) & some
         while left:
             right = some ^ left
             if left < right:
-                names = kept(left) | kept(right) if left & (left - 1) or right & (right - 1) \
-                    else s.free(some)
-                summed = names & ~kept(some)
-                room = sizes.room(names)
-                work = room / costs.blas_speed if summed else room
-                cost = best[left] + best[right] + work + costs.call + sizes.room(kept(some))
-                best[some] = min(best.get(some, math.inf), cost)
+                pair = best[left], best[right]
+                made = Factor(some, kept(some), None, True, True)
+                summed = (pair[0].factor.free | pair[1].factor.free) & ~made.free
+                node = s.step(made, summed, pair)
+                assert node is not None
+                best[some] = min(best.get(some, node), node, key=lambda n: n.cost)
             left = (left - 1) & some
     found = cheapest_steps(s)
-    assert found.cost <= 1.1 * best[everyone] + 10 * costs.call
+    assert found.cost <= 1.1 * best[everyone].cost + 10 * s.sizes.costs.call
 
 
 def names_of(n: int) -> list[str]:

@@ -117,7 +117,7 @@ class Looper:
     def _leader_cost(self, group: list[Access]) -> tuple[int, int, int]:
         """Operands that are searched or found directly rather follow; a workspace does so
         whatever stands beside it."""
-        gallop = sum(a.slot.name in self.low.nest.gallop or is_marked(a.level) for a in group)
+        gallop = sum(self._is_searched(a) or is_marked(a.level) for a in group)
         return gallop, sum(map(self._is_direct, group)), len(group)
 
     def _known(self, candidates: dict[Read, Access]) -> Callable[[Read], Formula]:
@@ -134,7 +134,7 @@ class Looper:
         for p in parts:
             a = candidates.get(p.read) if p.kind == "has" and p.read is not None else None
             if a is not None and a not in leaders and self._is_simple([a]) \
-                    and not self._is_direct(a) and a.slot.name not in self.low.nest.gallop:
+                    and not self._is_direct(a) and not self._is_searched(a):
                 return a
         return None
 
@@ -150,7 +150,7 @@ class Looper:
         low = self.low
         cursors: dict[Access, tuple[Walk, Local, Expr]] = {}
         for a in followers if ascending else ():
-            if self._is_direct(a) or a.slot.name in low.nest.gallop:
+            if self._is_direct(a) or self._is_searched(a):
                 continue
             walk, lo, hi = low.open_walk(a)
             cursor = low.fresh("cur")
@@ -161,6 +161,9 @@ class Looper:
             low.emit(Assign(cursor, start))
             cursors[a] = (walk, cursor, hi)
         return cursors
+
+    def _is_searched(self, a: Access) -> bool:
+        return (a.slot.name, a.depth) in self.low.nest.gallop
 
     def _is_direct(self, a: Access) -> bool:
         """An entry is found without walking."""

@@ -207,12 +207,14 @@ class Reading(Emission):
     def _search(self, access: Access, at: Expr, inside: Expr | None) -> None:
         walk, lo, hi = self.open_walk(access)
         q = self.lower_bound(walk, lo, hi, at)
-        self.arrive(access, walk, q, hi, at, inside)
+        self.arrive(access, walk, q, hi, at, inside, searched=True)
 
     def arrive(
-        self, access: Access, walk: Walk, q: Expr, hi: Expr, at: Expr, inside: Expr | None
+        self, access: Access, walk: Walk, q: Expr, hi: Expr, at: Expr, inside: Expr | None,
+        searched: bool = False
     ) -> None:
-        """The cursor q stands at the first coordinate >= at: present if it is equal."""
+        """The cursor q stands at the first coordinate >= at: present if it is equal. Who searched
+        for it searches for the end of its run as well."""
         here = both(compare(ops.less, q, hi), compare(ops.equal, walk.coord(q), at))
         ok = both(inside, here)
         assert ok is not None
@@ -225,7 +227,10 @@ class Reading(Emission):
             end = self.fresh("end")
             self.emit(Assign(end, q))
             with self.block() as scan:
-                self.run_end(walk, q, hi, at, end)
+                if searched:
+                    self.emit(Assign(end, self.lower_bound(walk, q, hi, plus(at, 1))))
+                else:
+                    self.run_end(walk, q, hi, at, end)
             self.emit(If(has_it, tuple(scan)))
             access.position = (q, end)
         else:

@@ -91,7 +91,8 @@ class Nest:
 
     body: over Reads whose tensors are Sources with a Slot as data; may contain inner Reduces.
     extents: of every index, by name; kernels read them as parameters.
-    gallop: slots whose sorted levels are searched instead of merged when they follow.
+    gallop: levels of slots, by name and depth, that are searched instead of merged when they
+    follow.
     fetch: slots whose rows are fetched ahead, because jumps between them miss the caches.
     residual: body where nothing sparse is stored; with ``counted`` the kernel counts the visited
     points and the rest, each equal to ``residual``, are combined by repetition. ``everywhere``:
@@ -107,7 +108,7 @@ class Nest:
     op: Operator | None
     body: Expr
     output: Output
-    gallop: frozenset[str] = frozenset()
+    gallop: frozenset[tuple[str, int]] = frozenset()
     residual: Expr | None = None
     counted: bool = False
     everywhere: bool = False

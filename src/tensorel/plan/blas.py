@@ -57,9 +57,10 @@ def blas_step(chooser: StepBuilder, name: str, lam: Lambda, op: ops.Operator | N
     from_names = {e.tensor: e.tensor.data.name for e, _ in (left, right)}  # type: ignore[attr-defined]
     text = f"{name}[{', '.join(out)}] = sum({', '.join(sorted(names))}) {show(body, from_names)}"
     slot = chooser.slot(name, fmt, body.dtype, lam.shape, size)
-    work = size * math.prod(float(a.extent) for a in reduced) / chooser.costs.blas_speed
     bytes_ = size * body.dtype.itemsize
     copies = sum(math.prod(e.tensor.shape) * e.dtype.itemsize for e, _ in (left, right))
+    work = size * math.prod(float(a.extent) for a in reduced) / chooser.costs.blas_speed \
+        + (bytes_ + copies) * chooser.costs.memory
     return BlasStep(
         slot, lam.shape, body.dtype, fill, text, size, bytes_, 2 * bytes_ + copies, work,
         left=left[0].tensor.data.name, right=right[0].tensor.data.name,  # type: ignore[attr-defined]

@@ -28,9 +28,10 @@ from tensorel.plan.definitions import (
 from tensorel.plan.eliminate import Limits, Node, Search
 from tensorel.plan.estimate import Estimator, filled, loops_inside
 from tensorel.plan.greedy import cheapest_steps
-from tensorel.plan.loops import is_plain
+from tensorel.plan.loops import findable, is_plain
+from tensorel.plan.recall import Keys, contraction
 from tensorel.plan.sequences import is_listed, sequences
-from tensorel.plan.sizes import Factor, Sizes
+from tensorel.plan.sizes import Factor, Sizes, bits
 from tensorel.stats.facts import TensorStats
 from tensorel.stats.pilot import Edge
 from tensorel.stats.pointset import Relation, everything
@@ -60,6 +61,8 @@ def _order(program: Program, d: Definition, lam: Lambda, body: Reduce) -> list[D
     if len(exprs) == 2 and all(reduced <= e.free for e in exprs):
         return [d]  # one join, nothing to choose
     factors = _factors(program, exprs, times, sizes, exact=len(reduced) > 1 or len(exprs) > 2)
+    if program.keys is not None and program.keys.help:
+        sizes.actual = partial(_actual, program.keys, body.op, times, exprs, sizes)
     limits = Limits(program.config.memory // 2, body.dtype.itemsize,
                     body.op is ops.add and body.dtype.kind in "fc")
     search = Search(sizes, [Node(f) for f in factors], sizes.mask(reduced), limits)
@@ -71,6 +74,13 @@ def _order(program: Program, d: Definition, lam: Lambda, body: Reduce) -> list[D
         return [d]
     program.fire("order-contraction: eliminate indices one after another")
     return _Emitter(program, d, lam, body, times, sizes).run(exprs, last)
+
+
+def _actual(keys: Keys, op: ops.Operator, times: ops.Operator, exprs: list[Expr], sizes: Sizes,
+            parts: int, kept: int) -> float | None:
+    """Entries of some factors reduced to some indices, where they were computed before."""
+    factors = [exprs[b.bit_length() - 1] for b in bits(parts)]
+    return keys.size(contraction(op, times, factors, sizes.named(kept), sizes.extents))
 
 
 def _factors(program: Program, exprs: list[Expr], times: ops.Operator, sizes: Sizes,
@@ -90,8 +100,9 @@ def _factors(program: Program, exprs: list[Expr], times: ops.Operator, sizes: Si
         own = {n: sizes.extents[n] for n in sorted(e.free)}
         relation = None if full else estimator.relation(cover.support, own, exact)
         plain = isinstance(e, Read) and full and all(isinstance(i, Index) for i in e.indices)
-        order = () if full else tuple([sizes.bit[n] for n in _stored_order(e)])
-        found.append(Factor(1 << k, sizes.mask(e.free), relation, full, plain, order,
+        order, direct = _stored_order(e)
+        found.append(Factor(1 << k, sizes.mask(e.free), relation, full, plain,
+                            tuple([sizes.bit[n] for n in order]), sizes.mask(direct),
                             None if full else _edge(program, e)))
     return found
 
@@ -108,13 +119,16 @@ def _edge(program: Program, e: Expr) -> Edge | None:
     return rows, a.name, b.name  # type: ignore[attr-defined]
 
 
-def _stored_order(e: Expr) -> tuple[str, ...]:
-    """The indices of a read of a stored tensor as its levels nest them."""
+def _stored_order(e: Expr) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The indices of a read of a stored tensor as its levels nest them, and those that are found
+    by their place."""
     if isinstance(e, Read) and isinstance(e.tensor, Source) and isinstance(e.tensor.data, Slot):
-        at = [e.indices[k] for k in e.tensor.data.format.order]
+        fmt = e.tensor.data.format
+        at = [e.indices[k] for k in fmt.order]
         if all(isinstance(i, Index) for i in at):
-            return tuple(i.name for i in at)  # type: ignore[attr-defined]
-    return ()
+            names = tuple(i.name for i in at)  # type: ignore[attr-defined]
+            return names, tuple(n for n, level in zip(names, fmt.levels) if findable(level))
+    return (), ()
 
 
 class _Emitter:
@@ -125,9 +139,11 @@ class _Emitter:
         self.program, self.d, self.lam, self.body = program, d, lam, body
         self.times, self.sizes = times, sizes
         self.made: list[Definition] = []
+        self.exprs: list[Expr] = []
 
     def run(self, exprs: list[Expr], last: Node) -> list[Definition]:
         read: dict[Node, Expr] = {}
+        self.exprs = exprs
         stack = [(last, False)]
         while stack:  # inputs first, in the order of the factors
             node, ready = stack.pop()
@@ -154,6 +170,10 @@ class _Emitter:
         names = _natural_order(value, frozenset(self.sizes.named(factor.free)))
         own = tuple(Axis(n, self.sizes.extents[n]) for n in names)
         t = self.program.define(Lambda(own, value))
+        if self.program.keys is not None and isinstance(t.tensor, Lambda):
+            below = [self.exprs[b.bit_length() - 1] for b in bits(factor.parts)]
+            self.program.keys.written[t.tensor] = partial(
+                contraction, self.body.op, self.times, below, names, self.sizes.extents)
         source = t.source()
         size = search_size(own)
         relation = factor.relation or everything({a.name: a.extent for a in own})

@@ -15,6 +15,8 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
+from tensorel.plan.joins import cheapest_loops
+from tensorel.plan.recall import resized
 from tensorel.plan.sizes import Factor, Sizes, bits
 from tensorel.records import dataclass
 
@@ -152,11 +154,14 @@ class Search:
         relation = sizes.result(group, kept)
         if relation is not None:
             self.budget.left -= 3  # about as long as costing so many steps
-        full = relation is None \
-            or relation.estimate > sizes.costs.dense_vector * sizes.room(kept)
         parts = 0
         for node in self.members(chosen):
             parts |= node.factor.parts
+        count = sizes.actual(parts, kept) if sizes.actual is not None else None
+        if count is not None and relation is not None:
+            relation = resized(relation, count)
+        full = relation is None \
+            or relation.estimate > sizes.costs.dense_vector * sizes.room(kept)
         return Factor(parts, kept, relation, full, full)
 
     def written(self, f: Factor) -> float:
@@ -180,21 +185,30 @@ class Search:
         best: Node | None = None
         plain = self.limits.blas and indices and len(inputs) > 1 \
             and all([f.plain for f in group])  # noqa: C419
-        if plain and len(inputs) == 2:
-            own = fixed + sizes.room(group[0].free | group[1].free) / sizes.costs.blas_speed
+        if plain and len(inputs) == 2 and made.free and not indices & ~(
+                group[0].free & group[1].free):
+            own = fixed + self._product(made, inputs)
             return Node(made, indices, tuple(inputs), own, base + own) \
                 if base + own < below else None
         room = below - base - fixed
         if room > 0 and self._least(group) < room:
             self.budget.left -= 1
-            own = fixed + sizes.loops(group, room) + sizes.scattered(group, made.free) \
-                + sizes.collected(group, made, indices)
+            own = fixed + cheapest_loops(sizes, group, made, room)
             if base + own < below:
                 best = Node(made, indices, tuple(inputs), own, base + own)
                 below = best.cost
         if plain and len(inputs) <= SPLIT:
             best = self._halves(made, indices, inputs, fixed, below) or best
         return best
+
+    def _product(self, made: Factor, inputs: Sequence[Node]) -> float:
+        """Two dense factors by BLAS: its arithmetic, and all of both read."""
+        sizes, names, cells = self.sizes, 0, self.sizes.room(made.free)
+        for n in inputs:
+            names |= n.factor.free
+            cells += sizes.room(n.factor.free)
+        return sizes.room(names) / sizes.costs.blas_speed \
+            + cells * self.limits.item * sizes.costs.memory
 
     def _least(self, group: Sequence[Factor]) -> float:
         """Any loops visit at least the points of the join; BLAS does so at its own speed."""
@@ -221,9 +235,12 @@ class Search:
             for some in combinations(rest, size):
                 left = self._together((first, *some))
                 right = self._together([n for n in rest if n not in some])
-                cost = left.cost + right.cost + own
+                if not made.free or indices & ~(left.factor.free & right.factor.free):
+                    continue
+                last = fixed + self._product(made, (left, right))
+                cost = left.cost + right.cost + last
                 if cost < below:
-                    best, below = Node(made, indices, (left, right), own, cost), cost
+                    best, below = Node(made, indices, (left, right), last, cost), cost
         return best
 
     def _together(self, inputs: Sequence[Node]) -> Node:
@@ -235,8 +252,8 @@ class Search:
             parts |= n.factor.parts
             free |= n.factor.free
         made = Factor(parts, free, None, True, True)
-        own = self.sizes.loops([n.factor for n in inputs]) + self.written(made) \
-            + self.sizes.costs.call
+        own = cheapest_loops(self.sizes, [n.factor for n in inputs], made) \
+            + self.written(made) + self.sizes.costs.call
         return Node(made, 0, tuple(inputs), own, own + sum([n.cost for n in inputs]))
 
     # -- the search ----------------------------------------------------------------------------
@@ -252,7 +269,8 @@ class Search:
         untouched = self.all & ~self.touched(self.reduced)
         if not untouched and not self.loose and len(self.parts(self.reduced)) == 1:
             return self.solve(self.reduced, 0)
-        return self._cheapest(self.reduced, untouched, [0, *self.last_sets(self.reduced)])
+        return self._cheapest(self.reduced, untouched, [0, *self.last_sets(self.reduced)],
+                              self.loose)
 
     def solve(self, indices: int, masks: int) -> Node | None:
         """The cheapest way to eliminate a connected set of indices."""
@@ -261,7 +279,9 @@ class Search:
             self._solved[key] = self._cheapest(indices, masks, self.last_sets(indices))
         return self._solved[key]
 
-    def _cheapest(self, indices: int, masks: int, last_sets: Sequence[int]) -> Node | None:
+    def _cheapest(self, indices: int, masks: int, last_sets: Sequence[int], loose: int = 0
+                  ) -> Node | None:
+        """``loose``: indices in no factor that the last step repeats over."""
         made = self.factor(indices, masks)
         if self.written(made) >= self.below:
             return None
@@ -278,10 +298,9 @@ class Search:
         for least, last, inputs in options:
             if least >= below and best is not None:
                 break
-            if len(inputs) == 1 and not last | self.loose:
+            if len(inputs) == 1 and not last | loose:
                 found: Node | None = inputs[0]
             else:
-                loose = self.loose if indices == self.reduced else 0
                 found = self.step(made, last | loose, inputs, below)
             if found is not None and found.cost < below:
                 best, below = found, found.cost
@@ -302,13 +321,14 @@ class Search:
         return [s for s in found if not self._dominated(indices, s)]
 
     def _dominated(self, indices: int, last: int) -> bool:
-        """An index that a part below could have summed away in its own loops."""
+        """An index that a part below could have summed away in its own loops: not better apart,
+        unless the part is a product for BLAS without it."""
         if indices.bit_count() > PAIRS:
             return False
         for part in self.parts(indices & ~last):
             touched = self.touched(part)
             if any([not self.touching[b] & ~touched for b in bits(last)]):  # noqa: C419
-                return True
+                return not self.limits.blas or not self.factor(part, 0).dense
         return False
 
     def ways(self, indices: int, last: int, masks: int) -> Iterator[list[Node]]:

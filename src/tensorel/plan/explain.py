@@ -185,7 +185,8 @@ def _detail(s: Step) -> list[str]:
         under = ", ".join(nest.loops[: let.depth])
         found.append(f"where {let.slot.name}[{let.axis}] = {shown(body)}, once for each {under}")
     if nest.gallop:
-        found.append(f"searched instead of merged: {', '.join(sorted(nest.gallop))}")
+        names = sorted({name for name, _ in nest.gallop})
+        found.append(f"searched instead of merged: {', '.join(names)}")
     if nest.counted:
         found.append("points not stored are counted and combined at once")
     if s.finish is not None:

@@ -45,12 +45,14 @@ def operand(read: Read, levels: tuple[float, ...], count: float) -> Operand:
     nodes = (1.0, *levels)
     segments = tuple(nodes[k + 1] / max(nodes[k], 1.0) for k in range(fmt.rank))
     full = tuple(level.full for level in fmt.levels)
-    findable = tuple(
-        type(level).find is not Level.find or type(level).probe is not Level.probe
-        for level in fmt.levels
-    )
+    direct = tuple(findable(level) for level in fmt.levels)
     lookup = type(fmt).lookup is not Format.lookup
-    return Operand(read, axes, full, segments, findable, count, not fmt.is_dense, lookup)
+    return Operand(read, axes, full, segments, direct, count, not fmt.is_dense, lookup)
+
+
+def findable(level: Level) -> bool:
+    """A coordinate is found without walking or searching."""
+    return type(level).find is not Level.find or type(level).probe is not Level.probe
 
 
 def converted(o: Operand, order: tuple[str, ...], extents: dict[str, int]) -> Operand:
@@ -73,7 +75,7 @@ class Simulation:
 
     cost: float = 0.0
     cells: float = 1.0
-    gallop: set[str] = field(default_factory=set)
+    gallop: set[tuple[Read, int]] = field(default_factory=set)  # levels that are searched
     dense_loops: set[str] = field(default_factory=set)
     iterations: float = 1.0
 
@@ -239,8 +241,7 @@ class _Loops:
         elif o.findable[k] or o.whole_lookup:
             sim.cost += self.iters * per * costs.lookup
         elif segment > costs.gallop * per:
-            if not o.converted:  # its new name is not known yet, the old one is another's
-                sim.gallop.add(o.read.tensor.data.name)  # type: ignore[attr-defined]
+            sim.gallop.add((o.read, k))
             sim.cost += self.iters * per * costs.search_step * math.log2(segment + 2.0)
         else:
             sim.cost += self.iters * (segment + per * costs.merge_step)
@@ -316,14 +317,18 @@ def _required(f: Formula, read: Read) -> bool:
 
 def _dense_rate(name: str, operands: list[Operand], innermost: bool, out_last: str | None,
                 costs: Costs) -> float:
-    """A dense innermost loop over neighbouring elements is vectorized."""
+    """A dense innermost loop over neighbouring elements is vectorized; each operand is read."""
     if not innermost:
         return costs.dense_step
+    near, number = out_last is None or out_last == name, 0
     for o in operands:
         uses = [k for k, e in enumerate(o.axes) if name in e.free]  # type: ignore[attr-defined]
+        number += bool(uses)
         if uses and (uses != [len(o.axes) - 1] or not o.full[-1]):
-            return costs.step
-    return costs.vector_step if out_last is None or out_last == name else costs.step
+            near = False
+    if near:
+        return costs.vector_step * (1.0 + number) / 2.0
+    return costs.dense_step + costs.gather * number
 
 
 def orders(names: list[str], operands: list[Operand], hurried: bool = False

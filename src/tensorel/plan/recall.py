@@ -7,15 +7,17 @@ alone: bounds and results do not depend on them."""
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 
-from tensorel.ir.nodes import Expr, Index, Lambda, Source, postorder, substitute
-from tensorel.plan.definitions import Definition, Program, Ref, Stats, reading
+from tensorel.algebra.ops import Operator
+from tensorel.ir.nodes import Axis, Expr, Index, Lambda, Reduce, Source, postorder, substitute
+from tensorel.plan.definitions import Definition, Program, Ref, Stats, product, reading
 from tensorel.records import dataclass
 from tensorel.rewrite.names import rename_bound
 from tensorel.stats import feedback
 from tensorel.stats.facts import TensorStats
+from tensorel.stats.pointset import Relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +33,14 @@ class Keys:
 
     def __init__(self, tokens: Mapping[object, Hashable]) -> None:
         self.keys: dict[object, Hashable | None] = dict(tokens)
-        self.formulas: dict[Ref, Lambda] = {}
+        self.formulas: dict[Ref, Callable[[], Lambda]] = {}
+        self.written: dict[Lambda, Callable[[], Lambda]] = {}
         self.tokens = tuple(tokens.values())
 
     def copy(self) -> Keys:
         other = copy.copy(self)
         other.keys, other.formulas = dict(self.keys), dict(self.formulas)
+        other.written = dict(self.written)
         return other
 
     @property
@@ -45,16 +49,17 @@ class Keys:
         return any(map(feedback.has_met, self.tokens))
 
     def add(self, definitions: Sequence[Definition]) -> None:
-        """Definitions as they will be computed."""
+        """Definitions as they will be computed; one that stands for a formula as it was
+        ``written`` before it was taken apart goes by that."""
         for d in definitions:
             if isinstance(d.tensor, Lambda):
-                self.formulas[d.ref] = d.tensor
+                self.formulas[d.ref] = self.written.get(d.tensor) or partial(_itself, d.tensor)
 
     def of(self, data: object) -> Hashable | None:
         """The key of a slot or of a definition; None where its contents have no name."""
         if data not in self.keys and isinstance(data, Ref):
             formula = self.formulas.get(data)
-            self.keys[data] = None if formula is None else self.key(formula)
+            self.keys[data] = None if formula is None else self.key(formula())
         return self.keys.get(data)
 
     def key(self, lam: Lambda) -> Hashable | None:
@@ -70,9 +75,9 @@ class Keys:
         places: dict[str, Expr] = {a.name: Index(f"\0axis{k}") for k, a in enumerate(lam.axes)}
         return rename_bound(substitute(same.body, places)), tuple(a.extent for a in lam.axes)
 
-    def size(self, data: object) -> float | None:
-        """How many entries a definition had when it was computed."""
-        key = self.of(data)
+    def size(self, lam: Lambda) -> float | None:
+        """How many entries the formula had when it was computed."""
+        key = self.key(lam)
         return None if key is None else feedback.recall(key)
 
     def learn(self, name: str, count: int) -> None:
@@ -80,6 +85,28 @@ class Keys:
         key = self.of(Ref(name))
         if key is not None:
             feedback.remember(key, float(count), self.tokens)
+
+
+def _itself(lam: Lambda) -> Lambda:
+    return lam
+
+
+def contraction(op: Operator, times: Operator, factors: Sequence[Expr], kept: Sequence[str],
+                extents: Mapping[str, int]) -> Lambda:
+    """A product of factors reduced to the indices ``kept``, written one way whatever steps make
+    it."""
+    names = dict.fromkeys(n for f in factors for n in sorted(f.free))
+    gone = tuple(Axis(n, extents[n]) for n in names if n not in kept)
+    joined = product(list(factors), times)
+    body = Reduce(op, gone, joined) if gone else joined
+    return Lambda(tuple(Axis(n, extents[n]) for n in names if n in kept), body)
+
+
+def resized(relation: Relation, count: float) -> Relation:
+    """The relation with another estimate; bounds stay."""
+    other = copy.copy(relation)
+    other.estimate = min(count, relation.cardinality)
+    return other
 
 
 def recall_sizes(program: Program) -> None:
@@ -91,7 +118,8 @@ def recall_sizes(program: Program) -> None:
     if not keys.help:
         return
     for d in program.definitions:
-        count = keys.size(d.ref)
+        key = keys.of(d.ref)
+        count = None if key is None else feedback.recall(key)
         if count is None:
             continue
         size = 1.0

@@ -35,7 +35,7 @@ class _All:
         s = self.search
         untouched = s.all & ~s.touched(s.reduced)
         if untouched or s.loose or len(s.parts(s.reduced)) != 1:
-            return self._list(s.reduced, untouched, [0, *_subsets(s.reduced)])
+            return self._list(s.reduced, untouched, [0, *_subsets(s.reduced)], s.loose)
         return self.solve(s.reduced, 0)
 
     def solve(self, indices: int, masks: int) -> list[Node]:
@@ -44,10 +44,10 @@ class _All:
             self.memo[key] = self._list(indices, masks, list(_subsets(indices)))
         return self.memo[key]
 
-    def _list(self, indices: int, masks: int, last_sets: list[int]) -> list[Node]:
+    def _list(self, indices: int, masks: int, last_sets: list[int], loose: int = 0
+              ) -> list[Node]:
         s, found = self.search, dict[object, Node]()
         made = s.factor(indices, masks)
-        loose = s.loose if indices == s.reduced else 0
         for last in last_sets:
             for inputs in self._inputs(indices, last, masks):
                 node = inputs[0] if len(inputs) == 1 and not last | loose else s.step(

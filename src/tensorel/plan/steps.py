@@ -153,7 +153,7 @@ class StepBuilder:
             found = found.converted(table)
             body = found.body
         body = self._along_sums(body, choice.simulation.iterations)
-        gallop = self._searched(name, choice, body)
+        gallop = self._searched(name, choice, body, table)
         nest = Nest(
             choice.order, tuple((a.name, a.extent) for a in (*axes, *reduced)),
             frozenset(a.name for a in reduced), op, body, choice.output, gallop,
@@ -185,18 +185,24 @@ class StepBuilder:
                 table[r] = Read(made.source, r.indices)
         return replace_exprs(body, table) if table else body
 
-    def _searched(self, name: str, choice: Choice, body: Expr) -> frozenset[str]:
-        """Operands that are searched where they follow, not merged."""
-        chosen = frozenset(choice.simulation.gallop)
+    def _searched(self, name: str, choice: Choice, body: Expr, table: Mapping[Expr, Expr]
+                  ) -> frozenset[tuple[str, int]]:
+        """Levels of operands that are searched where they follow, not merged. ``table``: reads
+        of operands that are stored again."""
+        origins = {} if choice.locals is None else choice.locals.origins
+        found = set()
+        for read, level in choice.simulation.gallop:
+            first = origins[read][0] if read in origins else read
+            found.add((table.get(first, read).tensor.data.name, level))  # type: ignore[attr-defined]
+        chosen = frozenset(found)
         if self.program.decisions.listing:
-            sparse = frozenset(
-                r.tensor.data.name for r in postorder(body)  # type: ignore[attr-defined]
-                if isinstance(r, Read) and not r.tensor.data.format.is_dense)  # type: ignore[attr-defined]
-            ways = dict.fromkeys((chosen, frozenset[str](), sparse))
+            sparse = {r.tensor.data for r in postorder(body)  # type: ignore[attr-defined]
+                      if isinstance(r, Read) and not r.tensor.data.format.is_dense}  # type: ignore[attr-defined]
+            levels = frozenset((s.name, k) for s in sparse for k in range(s.format.rank))
+            ways = dict.fromkeys((chosen, frozenset[tuple[str, int]](), levels))
             if len(sparse) > 1:
                 chosen = self.program.decisions.decide("lookups", name, [
-                    Option(math.inf if k else 0.0, way,
-                           f"{', '.join(sorted(way)) or 'none'} searched")
+                    Option(math.inf if k else 0.0, way, f"{_levels(way) or 'none'} searched")
                     for k, way in enumerate(ways)])
         return chosen
 
@@ -279,3 +285,7 @@ class StepBuilder:
         if planned is not None:
             made.facts = planned.facts
         return made
+
+
+def _levels(found: frozenset[tuple[str, int]]) -> str:
+    return ", ".join(f"{name} at level {k}" for name, k in sorted(found))
