@@ -22,6 +22,7 @@ from tensorel.front.base import (
     zero_of,
 )
 from tensorel.front.convert import asarray, to_numpy
+from tensorel.front.create import eye
 from tensorel.front.indexing import gather, positions
 from tensorel.front.scalars import weak
 from tensorel.front.shaping import broadcast_to, expand_dims, ravel, reshape
@@ -284,20 +285,21 @@ def diag(x: object, k: int = 0) -> Tensor:
         return t.diagonal(k)
     if t.ndim != 1:
         raise ShapeError(f"diag: shape {t.shape} is neither a vector nor a matrix")
-    n = t.shape[0] + abs(k)
-    down, right = max(-k, 0), max(k, 0)
+    n, down = t.shape[0] + abs(k), max(-k, 0)
+    # a stored pattern, so that the zeros beside it are structural: loops visit the diagonal alone
+    pattern = eye(n, k=k, dtype=ops.BOOL).node
     return lift((n, n), lambda at: choose(
-        _on_diagonal(at, down, right, t.shape[0]),
+        _on_diagonal(pattern, at, down, t.shape[0]),
         ir.Read(t.node, (minus(at[0], down),)), zero_of(t.dtype),
     ))
 
 
-def _on_diagonal(at: Exprs, down: int, right: int, n: int) -> ir.Expr:
-    row = minus(at[0], down)
+def _on_diagonal(pattern: ir.Tensor, at: Exprs, down: int, n: int) -> ir.Expr:
+    """On the diagonal; the bounds say that the vector is read within its extent."""
     test = both(
-        compare(ops.equal, row, minus(at[1], right)),
+        ir.Read(pattern, tuple(at)),
         compare(ops.greater_equal, at[0], down) if down else None,
-        compare(ops.less, row, n) if right else None,
+        compare(ops.less, minus(at[0], down), n),
     )
     assert test is not None
     return test

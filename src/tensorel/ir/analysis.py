@@ -103,8 +103,9 @@ def fill(tensor: Tensor) -> Const:
 
 
 def is_whole(node: Node) -> bool:
-    """Whether a tensor or expression has a stored value everywhere, by its formula and the
-    storage of its sources: then its fill never shows."""
+    """Whether a tensor or expression has a value everywhere, by its formula and the storage of its
+    sources: then its fill never shows. What is stored everywhere has, and what is one value
+    along an index: the fill of ``d`` cannot be that of ``A / d[:, None]``."""
     _fold(node)
     return _whole[node]
 
@@ -167,13 +168,24 @@ def _is_whole(node: Node) -> bool:
         case Call():
             deciding = _deciding(node)
             if deciding:
-                return all(_whole[a] for a in deciding)
-            return any(_whole[a] for a in node.args)
+                return all(stands(a, node) for a in deciding)
+            return any(stands(a, node) for a in node.args)
         case Read() if not node.free:  # one value for all entries: A / A.sum() has fill 0
+            return True
+        case Lambda() if _repeats(node.body, frozenset(a.name for a in node.axes)):
             return True
         case _:
             parts = _fill_parts(node)
             return any(_whole[p] for p in parts) if parts else True
+
+
+def stands(arg: Expr, call: Call) -> bool:
+    """An argument of a call whose fill never shows: whole, or one value along an index."""
+    return is_whole(arg) or _repeats(arg, call.free)
+
+
+def _repeats(e: Expr, names: frozenset[str]) -> bool:
+    return bool(e.free) and e.free < names
 
 
 def _deciding(node: Call) -> list[Expr]:
@@ -190,7 +202,7 @@ def _deciding(node: Call) -> list[Expr]:
             continue
         others = [a for j, a in enumerate(node.args) if j != k]
         if None in node.op.annihilators and not any(
-                _whole[a] or _fills[a] is None for a in others):
+                stands(a, node) or _fills[a] is None for a in others):
             continue
         found.append(arg)
     return found
@@ -284,5 +296,5 @@ def count_nodes(*roots: Node) -> int:
 
 __all__ = [
     "Affine", "Range", "apply", "count_nodes", "fill", "fill_expr", "free_indices", "index_range",
-    "is_affine", "reads", "repeat", "sources", "subexpressions", "tensors",
+    "is_affine", "reads", "repeat", "sources", "stands", "subexpressions", "tensors",
 ]

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import reduce
 
 from tensorel.algebra import ops
-from tensorel.ir.analysis import apply, is_whole, repeat
+from tensorel.ir.analysis import apply, repeat, stands
 from tensorel.ir.nodes import Call, Const, Expr, Index, Local, Read, Reduce, Source, const
 from tensorel.kernels.magnitude import Magnitudes
 from tensorel.records import dataclass
@@ -205,7 +205,7 @@ class Analysis:
                 summed and self._vanishes(e, k)):
             return False
         if None in e.op.annihilators and not any(
-            is_whole(a) or covers[j].background is None for j, a in enumerate(e.args) if j != k
+            stands(a, e) or covers[j].background is None for j, a in enumerate(e.args) if j != k
         ):
             return False  # 0/0 of two fills is nan, as the fill of the result says
         return bool(c.background.value == e.op.annihilators[k])

@@ -84,7 +84,9 @@ class Aggregate:
         if self.sequential or (op.repeat is None and not op.idempotent):
             self._dense_support()
             return
-        residual = absent(self.body, lambda r: not r.free.isdisjoint(reduced))
+        residual: Expr | None = cover.background  # outside the support, by its law
+        if residual is None:
+            residual = absent(self.body, lambda r: not r.free.isdisjoint(reduced))
         if not residual.free.isdisjoint(reduced):
             self._dense_support()
             return

@@ -11,8 +11,20 @@ from dataclasses import replace
 from functools import partial
 
 from tensorel.algebra import ops
-from tensorel.ir.nodes import Axis, Call, Expr, Index, Lambda, Read, Reduce, Source, postorder
+from tensorel.ir.nodes import (
+    Axis,
+    Call,
+    Expr,
+    Index,
+    Lambda,
+    Read,
+    Reduce,
+    Source,
+    const,
+    postorder,
+)
 from tensorel.kernels.spec import Slot
+from tensorel.kernels.support import Formula
 from tensorel.plan.decide import Option
 from tensorel.plan.definitions import (
     Definition,
@@ -247,10 +259,15 @@ def _lift(program: Program, d: Definition, lam: Lambda) -> list[Definition]:
     if table:
         return [*definitions, replace(d, tensor=Lambda(lam.axes, replace_exprs(body, table)))]
     for r in inner:
-        if _stays(program, r, core, axes):
-            program.fire("evaluate-where-stored: f(A, sum(e)) only where A is stored")
+        if not _stays(program, r, core, axes):
+            _define(program, r, extents, table, definitions)
             continue
-        _define(program, r, extents, table, definitions)
+        within = extents | {a.name: a.extent for a in r.axes}
+        repeated = _repeated_parts(r, frozenset(within))
+        for e in repeated:
+            _define(program, e, within, table, definitions)
+        if not repeated:
+            program.fire("evaluate-where-stored: f(A, sum(e)) only where A is stored")
     if not table:
         return [d]
     return [*definitions, replace(d, tensor=Lambda(lam.axes, replace_exprs(body, table)))]
@@ -285,6 +302,16 @@ def _narrow_factors(program: Program, body: Expr, names: frozenset[str]) -> list
             and analysis.cover(e).support.kind != "true"]
 
 
+def _repeated_parts(r: Reduce, names: frozenset[str]) -> list[Expr]:
+    """What a reduction within the loops ``names`` would compute again and again: factors that do
+    not have all indices, and other reductions."""
+    times = distributing(r.op, r.body)
+    parts = [e for e in (factors_of(r.body, times) if times is not None else [])
+             if isinstance(e, Call) and e.free and e.free < names]
+    inside = {q for e in parts for q in inner_reductions(e)}
+    return parts + [q for q in inner_reductions(r.body) if q not in inside]
+
+
 def _stats(program: Program, e: Expr, own: tuple[Axis, ...]) -> Stats:
     estimator = Estimator(program.stats)
     body, repeated = (e.body, product_of(e.axes)) if isinstance(e, Reduce) else (e, 1)
@@ -293,23 +320,33 @@ def _stats(program: Program, e: Expr, own: tuple[Axis, ...]) -> Stats:
     if cover.support.kind == "true" or not own:
         return Stats(size, size, True)
     density = filled(estimator.density(cover.support), float(repeated))
-    return Stats(size * density, size, density > program.config.costs.dense_vector)
+    facts = None if inner_reductions(e) else partial(
+        _facts_of_support, estimator, cover.support, {a.name: a.extent for a in own})
+    return Stats(size * density, size, density > program.config.costs.dense_vector, facts)
+
+
+def _facts_of_support(estimator: Estimator, support: Formula, extents: dict[str, int],
+                      exact: bool) -> TensorStats:
+    return as_stats(estimator.relation(support, extents, exact), list(extents))
 
 
 def _stays(program: Program, r: Reduce, core: Expr, axes: tuple[Axis, ...]) -> bool:
     """Cheaper inside: it has all indices of the loops around it, and few points ask for it."""
-    if r.free != frozenset(a.name for a in axes) or inner_reductions(r.body):
+    if r.free != frozenset(a.name for a in axes) or any(
+            q.free == r.free | {a.name for a in r.axes} for q in inner_reductions(r.body)):
         return False
     estimator = Estimator(program.stats)
     support = estimator.analysis(program.config.strict).cover(core).support
     if support.kind == "true":
         return False
-    for x in postorder(r.body):
+    stored = _repeated_parts(r, r.free | {a.name for a in r.axes})
+    rest = replace_exprs(r.body, {e: const(1, e.dtype) for e in stored})
+    for x in postorder(rest):
         if isinstance(x, Read) and isinstance(x.tensor, Source) \
                 and not estimator.of(x.tensor).dense:
             return False  # sparse operands inside would be searched for each point
     points = search_size(axes) * estimator.density(support)
-    inside = points * product_of(r.axes) * loops_inside(r.body)
+    inside = points * product_of(r.axes) * loops_inside(rest)
     whole = search_size(axes) * product_of(r.axes) / program.config.costs.blas_speed \
         + search_size(axes)
     if search_size(axes) * r.dtype.itemsize > program.config.memory // 4:
@@ -353,13 +390,7 @@ def store_factors(program: Program) -> None:
             own = tuple(Axis(n, extents[n]) for n in sorted(e.free, key=list(extents).index))
             t = program.define(Lambda(own, e))
             source = t.source()
-            estimator = Estimator(program.stats)
-            cover = estimator.analysis(program.config.strict).cover(e)
-            size = search_size(own)
-            dense = cover.support.kind == "true"
-            density = 1.0 if dense else estimator.density(cover.support)
-            program.stats[source.data] = Stats(
-                size * density, size, dense or density > program.config.costs.dense_vector)
+            program.stats[source.data] = _stats(program, e, own)
             table[e] = Read(source, tuple(Index(a.name) for a in own))
             done.append(t)
             program.fire("store-factor: compute a repeated factor once")

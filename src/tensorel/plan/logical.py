@@ -32,6 +32,7 @@ from tensorel.plan.definitions import (
 from tensorel.plan.pieces import threshold
 from tensorel.plan.selections import push_selections
 from tensorel.rewrite.engine import Rewriter
+from tensorel.rewrite.names import rename_bound
 
 # -- simplify ----------------------------------------------------------------------------------
 
@@ -181,7 +182,8 @@ def flatten_reductions(program: Program) -> None:
     """Pull reductions out of products and merge nested ones.
 
     a * sum_k b = sum_k a*b where * distributes over the monoid and no dtype changes on the way;
-    sum_k sum_l b = sum_{k,l} b; sum_k b = repeat(b, n) where b does not mention k."""
+    sum_k sum_l b = sum_{k,l} b; sum_k b = repeat(b, n) where b does not mention k. A reduction that
+    is used twice stays a value: pulled out of x*x it would be computed again for each k."""
 
     def flatten(lam: Lambda) -> Expr:
         body, fired = _flatten(lam.body)
@@ -195,6 +197,7 @@ def flatten_reductions(program: Program) -> None:
 def _flatten(e: Expr) -> tuple[Expr, dict[str, int]]:
     fired: dict[str, int] = {}
     memo: dict[Expr, Expr] = {}
+    kept: set[Expr] = set()
 
     def fire(name: str) -> None:
         fired[name] = fired.get(name, 0) + 1
@@ -210,6 +213,8 @@ def _flatten(e: Expr) -> tuple[Expr, dict[str, int]]:
                 case _:
                     found = x
             memo[x] = found
+            if x in again:
+                kept.add(found)
         return found
 
     def pull(x: Call) -> Expr:
@@ -218,7 +223,7 @@ def _flatten(e: Expr) -> tuple[Expr, dict[str, int]]:
             return x
         for k, arg in enumerate(x.args):
             if (
-                isinstance(arg, Reduce) and x.op.distributes(arg.op, x.dtype)
+                isinstance(arg, Reduce) and arg not in kept and x.op.distributes(arg.op, x.dtype)
                 and all(a.extent for a in arg.axes) and arg.dtype == x.dtype
                 and all(a.dtype == x.dtype for a in x.args)
                 and not any(a.name in x.args[1 - k].free for a in arg.axes)
@@ -240,7 +245,22 @@ def _flatten(e: Expr) -> tuple[Expr, dict[str, int]]:
             return Reduce(x.op, x.axes + body.axes, body.body)
         return x
 
+    if len(inner_reductions(e.body if isinstance(e, Reduce) else e)) > 1:
+        e = rename_bound(e)  # equal ones become one
+    again = _used_again(e)
     return go(e), fired
+
+
+def _used_again(e: Expr) -> set[Expr]:
+    """The reductions that stand in several places."""
+    once: set[Expr] = set()
+    again: set[Expr] = set()
+    for x in postorder(e):
+        below = x.args if isinstance(x, Call) else (x.body,) if isinstance(x, Reduce) else ()
+        for y in below:
+            if isinstance(y, Reduce):
+                (again if y in once else once).add(y)
+    return again
 
 
 # -- drop_unused_indices ------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from tensorel.plan.definitions import Definition, Program, Stats, inner_reductio
 from tensorel.plan.demand import push_demand
 from tensorel.plan.explored import explored
 from tensorel.plan.factoring import factored
+from tensorel.plan.inlining import inlined
 from tensorel.plan.known import Known
 from tensorel.plan.logical import flatten_reductions, repeat_constants, simplify, split_definitions
 from tensorel.plan.mirror import share_transposed
@@ -99,6 +100,7 @@ class Variant:
 
 VARIANTS: tuple[Variant, ...] = (
     Variant("expand", "expanded", expanded, lambda config: config.costs.expand),
+    Variant("inline", "shared sums written out", inlined, lambda config: 1.0),
     Variant("factor", "factored", factored, lambda config: 1.0),
     Variant("explore", "by users' laws", explored, lambda config: 1.0),
 )

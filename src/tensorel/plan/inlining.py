@@ -1,0 +1,67 @@
+"""Shared sums written out at each of their readers.
+
+``UV = U @ V.T`` in ``(T * log(UV)).sum() - UV.sum()`` is one formula with two readers. Stored, it
+is dense; written out, the first reader evaluates it where T has entries and the second sums the
+factors. A variant beside the program as written, where the sum would be stored: readers that
+need all of it share it again (``share_definitions``)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tensorel.ir.nodes import Expr, Lambda, Read, Source, postorder, substitute
+from tensorel.plan.definitions import (
+    Definition,
+    Program,
+    inner_reductions,
+    product_of,
+    replace_exprs,
+    sources_of,
+)
+from tensorel.rewrite.names import bound_names, relabel
+
+#: A sum is written out only if its cells are so many times the entries that it is made from.
+GROWTH = 4.0
+
+
+def inlined(program: Program) -> Program | None:
+    """The program with sums that outgrow their operands read in no place; None without any."""
+    other = program.copy()
+    formulas: dict[object, Lambda] = {}
+    stored: set[object] = set()  # read by operators on whole tensors
+    done: list[Definition] = []
+    for d in program.definitions:
+        if isinstance(d.tensor, Lambda):
+            lam = Lambda(d.tensor.axes, _written_out(other, d.tensor.body, formulas))
+            if lam.body is not d.tensor.body:
+                d = replace(d, tensor=lam, fill=d.source().fill, whole=d.ref.whole)
+            if d.name not in program.results and d.format is None and _outgrows(program, lam):
+                formulas[d.ref] = lam
+        else:
+            stored.update(s.data for s in sources_of(d.tensor))
+        done.append(d)
+    if formulas.keys() <= stored:
+        return None
+    other.definitions = [d for d in done if d.ref not in formulas or d.ref in stored]
+    other.fire("write-out: a shared sum at each of its readers")
+    return other
+
+
+def _outgrows(program: Program, lam: Lambda) -> bool:
+    if not inner_reductions(lam.body):
+        return False
+    read = {s.data: program.stats[s.data].count for s in sources_of(lam)
+            if s.data in program.stats}
+    return product_of(lam.axes) > GROWTH * sum(read.values())
+
+
+def _written_out(program: Program, body: Expr, formulas: dict[object, Lambda]) -> Expr:
+    table: dict[Expr, Expr] = {}
+    for x in postorder(body):
+        if isinstance(x, Read) and isinstance(x.tensor, Source) and x.tensor.data in formulas:
+            lam = formulas[x.tensor.data]
+            names = {n: program.fresh("w") for n in sorted(bound_names(lam.body))}
+            at = [replace_exprs(i, table) for i in x.indices]
+            table[x] = substitute(relabel(lam.body, names),
+                                  {a.name: i for a, i in zip(lam.axes, at)})
+    return replace_exprs(body, table) if table else body
