@@ -66,6 +66,7 @@ class Operator:
     meaning: NumPy function on arrays, the definition that all back ends must meet.
     identity: for monoids, the neutral element in a dtype.
     annihilators: per argument the value that decides the result alone (0 for ``*``).
+    absorbing: values that decide the result at any argument, by being it (inf and -inf for ``+``).
     exact_annihilators: the law holds for every other argument, nan and inf included.
     distributes_over: names of the monoids m with a*(m b) = m(a*b).
     repeat: name of the operator r such that reducing n copies of c gives r(c, n).
@@ -81,6 +82,7 @@ class Operator:
     idempotent: bool = False
     identity: Callable[[DType], Scalar] | None = None
     annihilators: tuple[Scalar | None, ...] = ()
+    absorbing: tuple[Scalar, ...] = ()
     exact_annihilators: bool = False
     distributes_over: frozenset[str] = frozenset()
     repeat: str | None = None
@@ -91,6 +93,14 @@ class Operator:
     @property
     def is_monoid(self) -> bool:
         return self.identity is not None and self.associative
+
+    def decided(self, k: int, value: Scalar, dtype: DType) -> Scalar | None:
+        """The result of the operator in ``dtype`` where argument k has this value, whatever the
+        others are; None if it depends on them."""
+        if k < len(self.annihilators) and self.annihilators[k] is not None \
+                and value == self.annihilators[k]:
+            return next(z for z in self.annihilators if z is not None)
+        return value if dtype.kind == "f" and value in self.absorbing else None
 
     def distributes(self, monoid: Operator, dtype: DType) -> bool:
         """Whether a self m(b) = m(a self b) for the monoid m in this dtype. Sums distribute over
@@ -167,7 +177,7 @@ def _laws(identity: Callable[[DType], Scalar], **more: Any) -> dict[str, Any]:
 
 # -- arithmetic ------------------------------------------------------------------------------
 add = _binary("add", np.add, "+", **_laws(lambda d: 0, repeat="multiply",
-              distributes_over=frozenset({"minimum", "maximum"})))
+              absorbing=(math.inf, -math.inf), distributes_over=frozenset({"minimum", "maximum"})))
 subtract = _binary("subtract", np.subtract, "-")
 multiply = _binary("multiply", np.multiply, "*", **_laws(lambda d: 1, repeat="power",
                    annihilators=(0, 0), distributes_over=frozenset({"add"})))

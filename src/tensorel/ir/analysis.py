@@ -193,19 +193,20 @@ def _deciding(node: Call) -> list[Expr]:
 
     A literal does not (only entries that are not stored annihilate inf and nan); and 0/0 of two
     fills is NumPy's, so a one-sided zero decides only against what is stored everywhere."""
-    found = []
-    for k, (arg, decisive) in enumerate(zip(node.args, node.op.annihilators)):
-        value = _fills[arg]
-        if decisive is None or value is None or value.value != decisive:
-            continue
-        if isinstance(arg, Const) and node.dtype.kind in "fc":
+    found: list[Expr] = []
+    results = set()
+    for k, arg in enumerate(node.args):
+        fill = _fills[arg]
+        result = None if fill is None else node.op.decided(k, fill.value, node.dtype)
+        if result is None or (isinstance(arg, Const) and node.dtype.kind in "fc"):
             continue
         others = [a for j, a in enumerate(node.args) if j != k]
         if None in node.op.annihilators and not any(
                 stands(a, node) or _fills[a] is None for a in others):
             continue
         found.append(arg)
-    return found
+        results.add(result)
+    return found if len(results) < 2 else []  # inf - inf is nan
 
 
 def _zero(dtype: DType) -> Const:
@@ -222,8 +223,10 @@ def _reduce_fill(node: Reduce, body: Const | None) -> Const | None:
 def _call_fill(node: Call, args: list[Const | None]) -> Const | None:
     if node.op is ops.where:
         return _where_fill(node, args)
-    if _deciding(node):
-        return const(next(v for v in node.op.annihilators if v is not None), node.dtype)
+    for arg in _deciding(node):
+        fill = _fills[arg]
+        assert fill is not None
+        return const(node.op.decided(node.args.index(arg), fill.value, node.dtype), node.dtype)
     known = [a for a in args if a is not None]
     if len(known) < len(args):
         return None

@@ -183,32 +183,34 @@ class Analysis:
         covers = [self._known(a, inside) for a in e.args]
         if e.op is ops.where:
             return self._where(covers)
-        deciding = [c for k, c in enumerate(covers) if self._decides(e, k, c, covers, summed)]
-        if deciding:
-            value = const(next(v for v in e.op.annihilators if v is not None), e.dtype)
-            return Cover(value, conjunction([c.support for c in deciding]))
+        deciding = [(c, result) for k, c in enumerate(covers)
+                    if (result := self._decided(e, k, c, covers, summed)) is not None]
+        if len({result for _, result in deciding}) == 1:  # inf and -inf decide nothing together
+            where = conjunction([c.support for c, _ in deciding])
+            return Cover(const(deciding[0][1], e.dtype), where)
         backgrounds = [c.background for c in covers]
         background = None
         if all(b is not None for b in backgrounds):
             background = evaluate_constant(e.op, tuple(backgrounds))  # type: ignore[arg-type]
         return Cover(background, disjunction([c.support for c in covers]))
 
-    def _decides(self, e: Call, k: int, c: Cover, covers: list[Cover], summed: bool) -> bool:
-        """Argument k, where it is absent, makes the result whatever the others are.
+    def _decided(self, e: Call, k: int, c: Cover, covers: list[Cover], summed: bool
+                 ) -> ops.Scalar | None:
+        """What argument k, where it is absent, makes the result whatever the others are.
 
         A literal never decides: only entries that are not stored annihilate inf and nan."""
-        if k >= len(e.op.annihilators) or e.op.annihilators[k] is None or c.background is None:
-            return False
-        if isinstance(e.args[k], Const) and e.dtype.kind in "fc":
-            return False
-        if self.strict and e.dtype.kind in "fc" and not e.op.exact_annihilators and not (
-                summed and self._vanishes(e, k)):
-            return False
+        if c.background is None or (isinstance(e.args[k], Const) and e.dtype.kind in "fc"):
+            return None
+        result = e.op.decided(k, c.background.value, e.dtype)
+        if result is None or (
+                self.strict and e.dtype.kind in "fc" and not e.op.exact_annihilators
+                and not (summed and result == 0 and self._vanishes(e, k))):
+            return None
         if None in e.op.annihilators and not any(
             stands(a, e) or covers[j].background is None for j, a in enumerate(e.args) if j != k
         ):
-            return False  # 0/0 of two fills is nan, as the fill of the result says
-        return bool(c.background.value == e.op.annihilators[k])
+            return None  # 0/0 of two fills is nan, as the fill of the result says
+        return result
 
     def _vanishes(self, e: Call, k: int) -> bool:
         """Where argument k is zero, so is the result: the others are finite."""

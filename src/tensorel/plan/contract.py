@@ -104,8 +104,8 @@ def _factors(program: Program, exprs: list[Expr], times: ops.Operator, sizes: Si
     analysis = estimator.analysis(program.config.strict)
     covers = [analysis.cover(e) for e in exprs]
     dense = [c.support.kind == "true" or c.background is None or any(
-        z is None or z != c.background.value for z in times.annihilators or (None,))
-        for c in covers]
+        times.decided(k, c.background.value, e.dtype) is None for k in (0, 1))
+        for c, e in zip(covers, exprs)]
     exact = exact and dense.count(False) > 1  # one sparse factor meets itself alone
     found = []
     for k, (e, cover, full) in enumerate(zip(exprs, covers, dense)):
@@ -251,6 +251,10 @@ def _lift(program: Program, d: Definition, lam: Lambda) -> list[Definition]:
     inner = inner_reductions(core)
     if not inner or (core is body and inner == [core]):
         return [d]
+    parted: dict[Expr, Expr] = {r: apart for r in inner if (apart := _apart(r)) is not r}
+    if parted:
+        lam = Lambda(lam.axes, replace_exprs(body, parted))
+        return _lift(program, replace(d, tensor=lam), lam)
     extents = {a.name: a.extent for a in axes}
     table: dict[Expr, Expr] = {}
     definitions: list[Definition] = []
@@ -271,6 +275,30 @@ def _lift(program: Program, d: Definition, lam: Lambda) -> list[Definition]:
     if not table:
         return [d]
     return [*definitions, replace(d, tensor=Lambda(lam.axes, replace_exprs(body, table)))]
+
+
+def _apart(r: Reduce) -> Expr:
+    """sum(i, j) a[i]*b[j]*c -> c * sum(i) a[i] * sum(j) b[j]: factors without a common index are
+    reduced each by itself; ``r`` where all hang together."""
+    times = distributing(r.op, r.body)
+    if times is None or any(a.extent == 0 for a in r.axes):
+        return r
+    bound = {a.name for a in r.axes}
+    groups: list[tuple[frozenset[str], list[Expr]]] = []
+    for e in factors_of(r.body, times):
+        names, members = e.free & bound, [e]
+        apart = []
+        for other in groups:
+            if names and other[0] & names:
+                names, members = names | other[0], other[1] + members
+            else:
+                apart.append(other)
+        groups = [*apart, (names, members)]
+    if len(groups) == 1 or any(a.name not in r.body.free for a in r.axes):
+        return r
+    return product([
+        Reduce(r.op, tuple(a for a in r.axes if a.name in names), product(members, times))
+        if names else product(members, times) for names, members in groups], times)
 
 
 def _define(program: Program, e: Expr, extents: dict[str, int], table: dict[Expr, Expr],

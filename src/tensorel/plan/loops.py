@@ -57,10 +57,10 @@ def findable(level: Level) -> bool:
 
 def converted(o: Operand, order: tuple[str, ...], extents: dict[str, int]) -> Operand:
     """The operand stored again with its levels in loop order, all compressed."""
-    axes = tuple(sorted(o.axes, key=lambda e: order.index(e.name)))  # type: ignore[attr-defined]
+    axes = tuple(sorted(o.axes, key=lambda e: order.index(along(e))))
     segments, nodes, size = [], 1.0, 1.0
     for e in axes:
-        size *= extents[e.name]  # type: ignore[attr-defined]
+        size *= extents[along(e)]
         here = min(size, o.count)
         segments.append(here / max(nodes, 1.0))
         nodes = max(here, 1.0)
@@ -352,6 +352,21 @@ def orders(names: list[str], operands: list[Operand], hurried: bool = False
             swapped[k], swapped[k + 1] = swapped[k + 1], swapped[k]
             improved[tuple(swapped)] = None
     return list(improved)
+
+
+def along(e: object) -> str:
+    """The one index that an axis is read along, upwards; empty if there is none such."""
+    if isinstance(e, Index):
+        return e.name
+    free = e.free  # type: ignore[attr-defined]
+    parts = split_affine(e, *free) if len(free) == 1 else None  # type: ignore[arg-type]
+    return next(iter(free)) if parts is not None and parts[0] > 0 else ""
+
+
+def is_turnable(read: Read) -> bool:
+    """Each axis is read along an index of its own: stored in another order, it can lead there."""
+    names = [along(i) for i in read.indices]
+    return all(names) and len(names) == len(set(names)) and isinstance(read.tensor, Source)
 
 
 def is_plain(read: Read) -> bool:

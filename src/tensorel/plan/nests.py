@@ -18,8 +18,10 @@ from tensorel.plan.locals import Hoisting, Locals, outer_reads, simulated
 from tensorel.plan.loops import (
     Operand,
     Simulation,
+    along,
     converted,
     is_plain,
+    is_turnable,
     operand,
     orders,
     simulate,
@@ -103,8 +105,8 @@ class NestSearch(Outputs):
         """No conversion, or all sparse operands whose levels do not follow the loops."""
         if self.fused or (self.op is None and isinstance(self.body, Read)):
             return [[]]  # that is the conversion, or workspaces have their own
-        wrong = [o for o in self.operands if o.sparse and is_plain(o.read)
-                 and all(e.name in order for e in o.axes)  # type: ignore[attr-defined]
+        wrong = [o for o in self.operands if o.sparse and is_turnable(o.read)
+                 and all(along(e) in order for e in o.axes)
                  and not _follows(o, order)]
         return [[], wrong] if wrong else [[]]
 
@@ -217,7 +219,7 @@ def _words(c: Choice) -> str:
 
 def _follows(o: Operand, order: tuple[str, ...]) -> bool:
     """The levels are in loop order, so the operand can lead."""
-    places = [order.index(e.name) for e in o.axes]  # type: ignore[attr-defined]
+    places = [order.index(along(e)) for e in o.axes]
     sparse_from = next((k for k, f in enumerate(o.full) if not f), len(places))
     return all(a < b for a, b in zip(places[sparse_from:], places[sparse_from + 1:])) and all(
         p < q for p in places[:sparse_from] for q in places[sparse_from:])

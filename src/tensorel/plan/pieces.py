@@ -11,7 +11,18 @@ from dataclasses import replace
 from tensorel.algebra import ops
 from tensorel.ir.affine import split_affine
 from tensorel.ir.build import int_value, minus, plus, times
-from tensorel.ir.nodes import Axis, Call, Expr, Index, Lambda, Read, Reduce, postorder, substitute
+from tensorel.ir.nodes import (
+    Axis,
+    Call,
+    Expr,
+    Index,
+    Lambda,
+    Read,
+    Reduce,
+    Source,
+    postorder,
+    substitute,
+)
 from tensorel.plan.contract import define_part
 from tensorel.plan.definitions import Definition, Program, inner_reductions
 
@@ -21,12 +32,13 @@ _TRUE_BELOW = {ops.less: (0, True), ops.less_equal: (1, True),
 
 
 def split_pieces(program: Program) -> None:
-    """Take apart the reductions over pieces that hold reductions themselves."""
+    """Take apart the reductions over pieces that hold reductions themselves, or are sparse."""
     done: list[Definition] = []
     for d in program.definitions:
         lam = d.tensor
-        if isinstance(lam, Lambda) and is_piecewise(lam.body) and any(
-                isinstance(e, Reduce) for e in postorder(lam.body)):
+        if isinstance(lam, Lambda) and any(
+                isinstance(e, Reduce) for e in postorder(lam.body)) and _is_piecewise(
+                    program, lam.body):
             splitter = _Splitter(program, {a.name: a.extent for a in lam.axes})
             body = splitter.run(lam.body)
             if splitter.pieces:
@@ -38,10 +50,16 @@ def split_pieces(program: Program) -> None:
     program.definitions = done
 
 
-def is_piecewise(e: Expr) -> bool:
-    """A choice by an index between formulas of which one has a reduction."""
+def _is_piecewise(program: Program, e: Expr) -> bool:
+    """A choice by an index between formulas of which one has a reduction or is sparse."""
     return any(isinstance(x, Call) and x.op is ops.where and threshold(x.args[0]) is not None
-               and any(inner_reductions(a) for a in x.args[1:]) for x in postorder(e))
+               and any(inner_reductions(a) or not _is_dense(program, a) for a in x.args[1:])
+               for x in postorder(e))
+
+
+def _is_dense(program: Program, e: Expr) -> bool:
+    known = [program.stats.get(t.data) for t in e.reads if isinstance(t, Source)]
+    return all(s is None or s.dense for s in known)
 
 
 def threshold(condition: Expr) -> tuple[str, int, bool] | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from tensorel.config import Config
 from tensorel.ir.nodes import Bulk, Lambda, Read, Reduce, Source, Tensor, postorder
@@ -25,7 +26,7 @@ from tensorel.plan.pieces import split_pieces
 from tensorel.plan.recall import Keys, recall_sizes
 from tensorel.plan.share import share_definitions
 from tensorel.plan.variants import expanded
-from tensorel.records import dataclass
+from tensorel.records import cached_property, dataclass
 
 Check = Callable[[Program], bool]
 
@@ -117,26 +118,25 @@ def make_plan(roots: list[Tensor], formats: list[object], known: list[Known], co
     driver, program = written(roots, formats, known, config, verify, decisions)
     if program.decisions.listing:
         return _listed(driver, program)
+    forms = list(_forms(program))
     best = driver.finish(program.copy(), PASSES[VARIED:])
     assert best is not None
-    place = 0  # among the ways that there are
-    for variant in _variants(config):
-        gain = variant.gain(config)
+    for k, form in enumerate(forms):
         fits = best.largest <= min(config.memory, config.densify)
-        below = best.cost / gain if fits else math.inf
+        below = best.cost / form.gain if fits else math.inf
         # every definition takes a step: what has many cannot cost less
-        way = variant.write(program) if len(program.results) * config.costs.call < below else None
-        place += way is not None
-        plan = None if way is None else driver.finish(way, PASSES[VARIED:], below)
-        if plan is not None and _wins(plan, best, gain, config):
+        way = form.program if len(program.results) * config.costs.call < below else None
+        plan = None if way is None else driver.finish(way.copy(), PASSES[VARIED:], below)
+        if plan is not None and _wins(plan, best, form.gain, config):
             best = plan
-            best.start = (place,)
+            best.start = (sum(f.program is not None for f in forms[: k + 1]),)
     return best
 
 
 def _listed(driver: Driver, program: Program) -> Plan:
     """The way to write the program is a decision like others."""
-    forms = ways(program)
+    forms = [("as written", program)]
+    forms += [(f.text, f.program) for f in _forms(program) if f.program is not None]
     if len(forms) > 1:
         program = program.decisions.decide("form", "", [
             Option(float(k), way, text) for k, (text, way) in enumerate(forms)])
@@ -145,10 +145,38 @@ def _listed(driver: Driver, program: Program) -> Plan:
     return plan
 
 
-def ways(program: Program) -> list[tuple[str, Program]]:
-    """All ways to write a program, as it was written first."""
-    made = [(v.text, v.write(program)) for v in _variants(program.config)]
-    return [("as written", program), *((text, way) for text, way in made if way is not None)]
+class _Form:
+    """Another way to write a program; None where there is nothing to write."""
+
+    def __init__(self, text: str, gain: float, write: Callable[[], Program | None]) -> None:
+        self.text, self.gain, self._write = text, gain, write
+
+    @cached_property
+    def program(self) -> Program | None:
+        return self._write()
+
+
+def _forms(program: Program) -> Iterator[_Form]:
+    """All other ways: shared sums written out or not, and each of the variants of that."""
+    variants = _variants(program.config)
+    shared = [v for v in variants if v.write is inlined]
+    forms = [_Form("", 1.0, partial(_same, program))]
+    forms += [_Form(v.text, v.gain(program.config), partial(v.write, program)) for v in shared]
+    for base in forms:
+        if base.text:
+            yield base
+        for v in variants:
+            if v not in shared:
+                text = f"{base.text}, {v.text}" if base.text else v.text
+                yield _Form(text, v.gain(program.config), partial(_of, v, base))
+
+
+def _same(program: Program) -> Program:
+    return program
+
+
+def _of(variant: Variant, base: _Form) -> Program | None:
+    return None if base.program is None else variant.write(base.program)
 
 
 def written(roots: list[Tensor], formats: list[object], known: list[Known], config: Config,

@@ -17,7 +17,7 @@ from tensorel.plan.decide import Option
 from tensorel.plan.definitions import Program, Ref, inner_reductions, replace_exprs
 from tensorel.plan.fuse import Fused
 from tensorel.plan.known import Known, index_dtype, index_dtypes, level_sizes
-from tensorel.plan.loops import Operand
+from tensorel.plan.loops import Operand, along
 from tensorel.plan.nests import NestSearch
 from tensorel.plan.outputs import Choice
 from tensorel.plan.physical import ConvertStep, KernelStep, Step, shown
@@ -246,8 +246,7 @@ class StepBuilder:
         assert isinstance(read.tensor, Source)
         known = self.known_of(read.tensor)
         rank = len(read.indices)
-        axis_order = tuple(sorted(range(rank), key=lambda k: order.index(
-            read.indices[k].name)))  # type: ignore[attr-defined]
+        axis_order = tuple(sorted(range(rank), key=lambda k: order.index(along(read.indices[k]))))
         names = {(0, 1): "csr", (1, 0): "csc"}
         rows = read.tensor.shape[axis_order[0]] if rank else 1
         if axis_order in names and rows <= 4 * max(known.count, 1.0):

@@ -101,3 +101,5 @@ def _sums(e: Expr) -> Iterator[Call]:
                 yield x
             elif x.op in _SUMS or x.op is ops.multiply or x.op in _POWERS or x.op is ops.negative:
                 stack.extend(x.args)
+            elif x.op is ops.divide:
+                stack.append(x.args[0])
