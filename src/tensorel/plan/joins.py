@@ -227,7 +227,8 @@ class _Loops:
         if held and f.edge is not None:
             others = [g for g in self.sparse if g.edge is not None
                       and self.reached(g, bound) == g.free]
-            met, after = sizes.met(others), sizes.met([*others, f])
+            met = sizes.met(others)
+            after = None if met is None else sizes.met([*others, f])
             if met is not None and after is not None:
                 return outside * after[0] / max(met[0], 1.0)
         if held:

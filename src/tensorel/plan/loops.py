@@ -93,9 +93,11 @@ class Met:
         return Met(self.pilot, dict(self.widths), self.edges)
 
     def points(self, edges: frozenset[Edge]) -> float:
-        names = {n for _, *pair in edges for n in pair}
-        free = math.prod([w for n, w in self.widths.items() if n not in names])
-        return self.pilot.size(edges) * free
+        found, names = self.pilot.size(edges)
+        for n, width in self.widths.items():
+            if n not in names:
+                found *= width
+        return found
 
     def length(self, name: str, edges: frozenset[Edge]) -> float:
         """How many values of an index these matrices have at a visited point."""

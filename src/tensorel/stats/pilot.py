@@ -14,13 +14,13 @@ Joins are kept by their shape up to names of indices, with the matrices that the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import count, permutations, product
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorel.records import cached_property, dataclass
+from tensorel.records import cached_property
 from tensorel.storage.levels import Compressed, Dense, Listed
 from tensorel.storage.stack import Stack
 from tensorel.storage.stored import Stored
@@ -124,13 +124,21 @@ def rows_of(stored: Stored) -> Rows | None:
             return None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """Points of a join by the place of each index, each standing for ``weight`` of ``total``."""
+    """Points of a join by the place of each index, drawn when they are asked for; ``total``: how
+    many there are in all."""
 
-    columns: list[Ints]
-    weight: float
-    total: float
+    def __init__(self, total: float, draw: Callable[[], list[Ints]]) -> None:
+        self.total, self._draw = total, draw
+
+    @cached_property
+    def columns(self) -> list[Ints]:
+        return self._draw()
+
+    @property
+    def weight(self) -> float:
+        """How many points each of the sample stands for."""
+        return self.total / max(self.columns[0].size, 1)
 
 
 Edge = tuple[Rows, str, str]  # the indices of the first and of the second axis
@@ -161,12 +169,14 @@ class Pilot:
     """Sizes of joins, each worked out once."""
 
     def __init__(self) -> None:
-        self._sizes: dict[frozenset[Edge], float] = {}
+        self._sizes: dict[frozenset[Edge], tuple[float, set[str]]] = {}
 
-    def size(self, edges: frozenset[Edge]) -> float:
+    def size(self, edges: frozenset[Edge]) -> tuple[float, set[str]]:
+        """The points of a join, and its indices."""
         found = self._sizes.get(edges)
         if found is None:
-            found = self._sizes[edges] = join_size(edges)
+            names = {n for _, a, b in edges for n in (a, b)}
+            found = self._sizes[edges] = join_size(edges), names
         return found
 
 
@@ -302,13 +312,11 @@ def _extended(columns: list[Ints], sample: Sample, place: int, edges: list[_Plac
     lead = min(edges, key=lambda e: (not _is_led(e, place), int(e[0].lengths(*given(e)).sum())))
     lengths = lead[0].lengths(*given(lead))
     size = int(lengths.sum())
-    if len(edges) == 1 and size > 0:  # nothing to check
-        total = sample.weight * size
-        columns, _ = _drawn_from(columns, lead, place, given(lead), TUPLES)
-        return Sample(columns, total / max(columns[place].size, 1), total)
     if size == 0:
-        empty = [c[:0] for c in columns]
-        return Sample(empty, sample.weight, _unseen(sample.weight, sample.total))
+        return Sample(_unseen(sample.weight, sample.total), lambda: [c[:0] for c in columns])
+    if len(edges) == 1:  # nothing to check
+        return Sample(sample.weight * size, lambda: _drawn_from(
+            columns, lead, place, given(lead), TUPLES)[0])
     columns, step = _drawn_from(columns, lead, place, given(lead), CANDIDATES)
     return _checked(columns, sample.weight * step, [e for e in edges if e is not lead])
 
@@ -333,10 +341,9 @@ def _checked(columns: list[Ints], weight: float, edges: list[_Placed]) -> Sample
         columns = [c[kept] for c in columns]
     left = columns[0].size
     total = weight * left if left else _unseen(weight, before)
-    if left > TUPLES:
-        at, step = evenly(left, TUPLES)
-        return Sample([c[at] for c in columns], weight * step, total)
-    return Sample(columns, weight, total)
+    at, _ = evenly(left, TUPLES)
+    kept_columns = [c[at] for c in columns] if left > TUPLES else columns
+    return Sample(total, lambda: kept_columns)
 
 
 def _unseen(weight: float, before: float) -> float:
