@@ -19,7 +19,7 @@ from tensorel.kernels.crew import run_calls
 from tensorel.kernels.loops import Status
 from tensorel.kernels.runtime import Call, CompiledKernel, Control, GrowBuffer, compile, run_ranges
 from tensorel.kernels.spec import Nest, Slot
-from tensorel.kernels.workspaces import start
+from tensorel.kernels.workspaces import hopeful, start
 from tensorel.plan.definitions import replace_exprs
 from tensorel.plan.physical import KernelStep
 from tensorel.records import dataclass
@@ -49,13 +49,16 @@ class Ready:
 
 
 def prepare(step: KernelStep, values: dict[str, Stored], config: Config,
-            counting: bool = False) -> Ready:
-    """The compiled kernel for the operands as they really are stored."""
+            counting: bool = False, careful: bool = False) -> Ready:
+    """The compiled kernel for the operands as they really are stored. ``careful``: hoping went
+    wrong."""
     assert step.nest is not None
-    key = (counting, config.strict, *[values[n].kind for n in step.operands])
+    key = (counting, config.strict, careful, *[values[n].kind for n in step.operands])
     found = step.cache.get(key)
     if found is None:
         nest = _bound_nest(step.nest, values)
+        if not careful and not config.strict:
+            nest = hopeful(nest)
         lowered = lower_nest(nest, config.strict, counting)
         kernel = compile(lowered.kernel, config.strict, config.disk_cache, config.effort)
         found = step.cache[key] = Ready(nest, lowered, kernel, nest.extent, [
@@ -109,9 +112,10 @@ class Job:
     values: dict[str, Stored]
     config: Config
     budget: int
+    careful: bool = False
 
     def __post_init__(self) -> None:
-        self.ready = prepare(self.step, self.values, self.config)
+        self.ready = prepare(self.step, self.values, self.config, careful=self.careful)
         self.nest = self.ready.nest
         self.out = self.nest.output
         self.control = Control(max(self.budget, 0))

@@ -28,7 +28,12 @@ PIECES_PER_WORKER = 24  # where ranges are collected: those that wait are memory
 def run_kernel(step: KernelStep, values: dict[str, Stored], config: Config, budget: int) -> Stored:
     """The result of a kernel step."""
     assert step.nest is not None
-    return _RUNNERS[step.nest.output.assembly.value](Job(step, values, config, budget))
+    run = _RUNNERS[step.nest.output.assembly.value]
+    job = Job(step, values, config, budget)
+    found = run(job)
+    if job.nest.hopeful and any(np.isnan(a).any() for a in found.arrays.values()):
+        return run(Job(step, values, config, budget, careful=True))
+    return found
 
 
 # -- dense ------------------------------------------------------------------------------------

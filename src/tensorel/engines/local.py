@@ -25,6 +25,7 @@ from tensorel.kernels.assemble import lower_nest
 from tensorel.kernels.magnitude import rounded
 from tensorel.kernels.printer import show as show_kernel
 from tensorel.kernels.spec import Slot
+from tensorel.kernels.workspaces import hopeful
 from tensorel.plan.decide import Decisions, runner_up
 from tensorel.plan.explain import LEVELS, Actual, Explanation
 from tensorel.plan.known import Known, level_sizes
@@ -527,6 +528,6 @@ def explain(nodes: Sequence[Tensor], config: Config, level: str = "physical",
 def kernel_texts(plan: Plan) -> dict[str, str]:
     """The loops of each kernel step, as text."""
     return {
-        s.target.name: show_kernel(lower_nest(s.nest).kernel)
+        s.target.name: show_kernel(lower_nest(hopeful(s.nest)).kernel)
         for s in plan.steps if isinstance(s, KernelStep) and s.nest is not None
     }

@@ -217,7 +217,7 @@ class Looper:
             if isinstance(guard, Const):
                 return  # nothing here differs from the background
             if selects:
-                low.condition = guard
+                low.condition = None if low.nest.hopeful else guard
                 body()
                 low.condition = None
                 return

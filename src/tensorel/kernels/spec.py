@@ -99,7 +99,8 @@ class Nest:
     every point is visited, because what is not stored can be neither skipped nor repeated;
     ``whole_cells``: so are all points of a cell that is visited at all.
     lets: workspaces, each read by the body or by a later one. A body that reads them is not
-    counted, nor everywhere, nor whole_cells.
+    counted, nor everywhere, nor whole_cells. ``hopeful``: sums multiply by the zeros of workspaces
+    instead of asking for marks; where the result has a nan, it must be computed without that.
     """
 
     loops: tuple[str, ...]
@@ -115,6 +116,7 @@ class Nest:
     whole_cells: bool = False
     fetch: frozenset[str] = frozenset()
     lets: tuple[Let, ...] = ()
+    hopeful: bool = False
 
     @property
     def serial(self) -> bool:

@@ -7,13 +7,14 @@ coordinates is walked, and forgetting takes time in proportion to it."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tensorel.algebra import ops
 from tensorel.ir.build import convert, element, plus
-from tensorel.ir.nodes import BOOL, INT64, Call, DType, Expr, Local, Read, const
+from tensorel.ir.nodes import BOOL, INT64, Call, Const, DType, Expr, Local, Read, Source, const
 from tensorel.kernels.emission import Emission
 from tensorel.kernels.loops import Assign, For, Stmt, Store
-from tensorel.kernels.spec import Let, Slot
+from tensorel.kernels.spec import Assembly, Let, Nest, Slot
 from tensorel.kernels.support import Analysis, Formula, conjunction, has, restrict
 from tensorel.records import dataclass
 from tensorel.storage.format import Format
@@ -54,6 +55,34 @@ def start(let: Let) -> object:
         return 0
     assert let.op.identity is not None
     return let.op.identity(let.body.dtype)
+
+
+def hopeful(nest: Nest) -> Nest:
+    """The nest as it is tried first."""
+    return replace(nest, hopeful=True) if may_hope(nest) else nest
+
+
+def may_hope(nest: Nest) -> bool:
+    """A sum of products with workspaces that are zero where nothing is marked. A term that is not
+    there then adds a zero, or a nan if a factor is infinite or nan, and nans stay in sums: a result
+    without them is right."""
+    if not nest.lets or nest.op is not ops.add or nest.output.assembly is not Assembly.DENSE \
+            or nest.output.dtype.kind not in "fiu" or any(start(let) != 0 for let in nest.lets):
+        return False
+    stack, own = [nest.body], {let.slot for let in nest.lets}
+    while stack:
+        e = stack.pop()
+        match e:
+            case Call(op=ops.multiply):
+                stack.extend(e.args)
+            case Read(tensor=Source(data=slot, fill=fill)):
+                if slot in own and fill.value != 0:
+                    return False
+            case Const():
+                pass
+            case _:
+                return False
+    return True
 
 
 def level_of(slot: Slot) -> Marked:
@@ -103,7 +132,7 @@ def clear(low: Emission, let: Let, arrays: Arrays) -> None:
     q = low.fresh("q")
     at = element(arrays["list"], q)
     body: tuple[Stmt, ...] = (Store(arrays["mark"], at, const(False)),)
-    if let.op is not None:
+    if let.op is not None or low.nest.hopeful:
         body += (Store(arrays["val"], at, const(start(let), arrays["val"].dtype)),)
     low.emit(For(q, const(0, INT64), count, body))
     low.emit(Assign(count, const(0, INT64)))
