@@ -93,6 +93,7 @@ def _cores() -> int:
 
 
 EFFORTS = ("full", "quick")
+_NAMES = frozenset(f.name for f in fields(Config))
 _current: ContextVar[Config | None] = ContextVar("tensorel_config", default=None)
 _default: Config | None = None
 
@@ -111,11 +112,10 @@ def set_costs(costs: Costs) -> Config:
 
 def with_overrides(config: Config, **overrides: object) -> Config:
     """``config`` with the given settings, checked."""
-    known = {f.name for f in fields(Config)}
     for name in overrides:
-        if name not in known:
+        if name not in _NAMES:
             raise TypeError_(
-                f"unknown option {name!r}", hint=f"options are {', '.join(sorted(known))}"
+                f"unknown option {name!r}", hint=f"options are {', '.join(sorted(_NAMES))}"
             )
     checked = dict(overrides)
     for name in ("memory", "densify"):

@@ -158,7 +158,8 @@ class Job:
     @property
     def workers(self) -> int:
         """As planned; a plan may be run with fewer."""
-        return min(self.step.threads, self.config.workers)
+        planned = self.step.threads
+        return planned if planned == 1 else min(planned, self.config.workers)
 
     def ranges(self, workers: int, most: int | None = None, each: int = RANGES_PER_WORKER,
                piece: float = 2 * SMALL_COST) -> list[tuple[int, int]]:

@@ -103,14 +103,14 @@ def bind(nodes: Sequence[Tensor], formats: Sequence[object], config: Config) -> 
     binder = _Binder(config.strict)
     roots = [binder.bound(n) for n in nodes]
     stored = binder.stored
-    stats = tuple([_class_of(s) for s in stored.values()])
+    stats = tuple([class_of(s) for s in stored.values()])
     key = (tuple(roots), tuple(formats), stats, config.optimize, config.strict,
            config.disabled, config.memory, config.workers, config.effort, config.costs,
            rules.version())
     return Bound(roots, binder.slots, stored, key)
 
 
-def _class_of(stored: Stored) -> object:
+def class_of(stored: Stored) -> object:
     """What plans depend on beside the format: about how many entries, and in which other formats
     the same tensor is stored."""
     size = stored.count.bit_length()

@@ -7,8 +7,6 @@ it finds few."""
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from tensorel.costs import Costs
@@ -17,20 +15,22 @@ from tensorel.storage.scalars import differs
 from tensorel.storage.stored import Stored
 
 SMALL = 4096  # a dense tensor of so few cells is quicker than any list
-SAMPLE = 512
+SAMPLE = 64
 _FORMATS = {1: "coo", 2: "csr"}
 
 
 def thinned(stored: Stored, costs: Costs) -> Stored:
-    """The same tensor, sparse if few of its cells differ from the fill."""
-    if math.prod(stored.shape) <= SMALL or len(stored.shape) not in _FORMATS:
-        return stored
-    if dense_view(stored) is None:
-        return stored
+    """The same dense tensor, sparse if few of its cells differ from the fill."""
     values = stored.arrays["val"]
-    part = values[:: values.size // SAMPLE]
-    if np.count_nonzero(differs(part, stored.fill)) > 2 * costs.thin * part.size:
+    if values.size <= SMALL or len(stored.shape) not in _FORMATS:
         return stored
-    if np.count_nonzero(differs(values, stored.fill)) > costs.thin * values.size:
+    part = values[:: values.size // SAMPLE]
+    if _count(part, stored.fill) > 2 * costs.thin * part.size:
+        return stored
+    if dense_view(stored) is None or _count(values, stored.fill) > costs.thin * values.size:
         return stored
     return to_format(stored, _FORMATS[len(stored.shape)])
+
+
+def _count(values: np.ndarray, fill: np.generic) -> int:
+    return int(np.count_nonzero(values if fill == 0 else differs(values, fill)))

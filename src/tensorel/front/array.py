@@ -32,7 +32,6 @@ from tensorel.front.shaping import Shaping
 from tensorel.front.sorting import Sorting
 from tensorel.io import scipy_, sparse_
 from tensorel.ir import analysis
-from tensorel.ir import nodes as ir
 from tensorel.storage import convert as storage
 from tensorel.storage.stored import Stored
 
@@ -96,7 +95,7 @@ class Tensor(Operators, Reductions, Shaping, Indexing, Sorting, Dispatch):
             options["engine"] = engine
         if options:
             config = settings.with_overrides(config, **options)
-        if isinstance(self.node, ir.Source) and self._stored is not None and format is None:
+        if format is None and self.given is not None:
             return self
         return from_stored(run([self], config, [format])[0])
 

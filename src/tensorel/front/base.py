@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensorel.algebra import ops
+from tensorel.engines.again import Form, brief, known_form, new_form
 from tensorel.errors import IndexError_, ShapeError, TypeError_
 from tensorel.ir import nodes as ir
 from tensorel.ir.build import convert
@@ -32,17 +33,58 @@ ZERO = ir.const(0, ir.INT64)
 ONE = ir.const(1, ir.INT64)
 
 
+class Recipe:
+    """A function of stored tensors: it is made into a node when somebody asks for that."""
+
+    __slots__ = ("build", "form", "operands", "stored")
+
+    def __init__(self, form: Form, build: Callable[..., ir.Tensor], operands: tuple[Base, ...],
+                 stored: list[Stored]) -> None:
+        self.form = form
+        self.build = build
+        self.operands = operands
+        self.stored = stored
+
+
 class Base:
-    """A node, and the stored result once it has been asked for."""
+    """A node, and the stored result once it has been asked for. Without a node: one of stored
+    data, or of a recipe."""
 
-    __slots__ = ("__weakref__", "_stored", "node")
+    __slots__ = ("__weakref__", "_node", "_recipe", "_stored")
 
-    node: ir.Tensor
+    _node: ir.Tensor | None
     _stored: Stored | None
+    _recipe: Recipe | None
 
-    def __init__(self, node: ir.Tensor, stored: Stored | None = None) -> None:
-        self.node = node
+    def __init__(self, node: ir.Tensor | None, stored: Stored | None = None,
+                 recipe: Recipe | None = None) -> None:
+        self._node = node
         self._stored = stored
+        self._recipe = recipe
+
+    @property
+    def node(self) -> ir.Tensor:
+        """The program."""
+        found = self._node
+        if found is None:
+            if self._recipe is not None:
+                found = self._recipe.build(*self._recipe.operands)
+            else:
+                data = self._stored
+                assert data is not None
+                found = ir.Source(data, data.shape, data.dtype, data.fill_const)
+            self._node = found
+        return found
+
+    def get_node(self) -> ir.Tensor:
+        return self.node
+
+    @property
+    def given(self) -> Stored | None:
+        """The stored tensor that this is, None if it is a program."""
+        is_data = self._recipe is None and (
+            self._node is None or type(self._node) is ir.Source)
+        return self._stored if is_data else None
 
     @property
     def shape(self) -> Shape:
@@ -84,8 +126,27 @@ def wrap(node: ir.Tensor) -> Tensor:
 
 def from_stored(stored: Stored) -> Tensor:
     """The tensor of stored data."""
-    node = ir.Source(stored, stored.shape, stored.dtype, stored.fill_const)
-    return _classes[0](node, stored)
+    return _classes[0](None, stored)
+
+
+def formed(about: tuple[object, ...], build: Callable[..., ir.Tensor], *operands: Base) -> Tensor:
+    """The tensor of the node ``build(*operands)``, which follows from ``about`` and from shapes,
+    dtypes, fills and formats of the operands. Where it was built before, it is not built now: what
+    it would check was checked."""
+    briefs: list[int] = []
+    seen: list[Stored] = []
+    for t in operands:
+        data = t.given
+        if data is None:
+            return _classes[0](build(*operands))
+        briefs.append(~seen.index(data) if data in seen else brief(data))
+        seen.append(data)
+    key = (about, *briefs)
+    form = known_form(key)
+    if form is not None:
+        return _classes[0](None, None, Recipe(form, build, operands, seen))
+    node = build(*operands)
+    return _classes[0](node, None, Recipe(new_form(key), build, operands, seen))
 
 
 # -- names --------------------------------------------------------------------------------------

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tensorel.algebra import ops
 from tensorel.errors import ParseError, ShapeError, TypeError_
-from tensorel.front.base import ZERO, axes_of, call, indices, reduce_axes, summed, wrap
+from tensorel.front.base import ZERO, Base, axes_of, call, formed, indices, reduce_axes, summed
 from tensorel.front.convert import asarray
 from tensorel.front.scalars import UFUNCS
 from tensorel.ir import nodes as ir
@@ -196,12 +196,17 @@ def contract(
     dtype: object = None,
 ) -> Tensor:
     """The one Lambda of an einsum: ``reduce(add, rest, mul(...))``."""
+    into = None if dtype is None else ops.check_dtype(dtype)
+    return formed((spec.text, add, mul, into), partial(_contraction, spec, add, mul, into),
+                  *tensors)
+
+
+def _contraction(spec: Spec, add: ops.Operator, mul: ops.Operator, into: ops.DType | None,
+                 *tensors: Base) -> ir.Tensor:
     axes, over, places = _layout(spec, tuple([t.node.shape for t in tensors]))
-    if dtype is None:
+    if into is None:
         first = tensors[0].dtype
         into = first if len(tensors) == 1 else np.result_type(*[t.dtype for t in tensors])
-    else:
-        into = ops.check_dtype(dtype)
     if into.kind == "b":  # NumPy's sums and products of booleans
         add = ops.logical_or if add is ops.add else add
         mul = ops.logical_and if mul is ops.multiply else mul
@@ -212,7 +217,7 @@ def contract(
     assert body is not None
     if over:
         body = ir.Reduce(add, over, body)
-    return wrap(ir.Lambda(axes, body))
+    return ir.Lambda(axes, body)
 
 
 Axes = tuple[ir.Axis, ...]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorel.algebra import ops
-from tensorel.front.base import Base, axes_of, broadcast, call, choose, indices, read, wrap
+from tensorel.front.base import Base, axes_of, broadcast, call, choose, formed, indices, read, wrap
 from tensorel.front.convert import asarray
 from tensorel.front.scalars import Tracer, is_weak, literal, power, weak
 from tensorel.front.scalars import where as traced_where
@@ -35,10 +36,13 @@ def _entry(x: Operand, at: tuple[ir.Expr, ...], shape: tuple[int, ...]) -> ir.Ex
 
 def unary(op: ops.Operator, x: object) -> Tensor:
     """``op`` of every entry."""
-    node = x.node if isinstance(x, Base) else asarray(x).node
-    shape = node.shape
-    body = call(op, ir.Read(node, indices(len(shape))))
-    return wrap(ir.Lambda(axes_of(shape), body))
+    t = x if isinstance(x, Base) else asarray(x)
+    return formed((op,), partial(_mapped, op), t)
+
+
+def _mapped(op: ops.Operator, t: Base) -> ir.Tensor:
+    shape = t.node.shape
+    return ir.Lambda(axes_of(shape), call(op, ir.Read(t.node, indices(len(shape)))))
 
 
 def binary(op: ops.Operator, a: object, b: object) -> Tensor:
@@ -58,6 +62,16 @@ def binary(op: ops.Operator, a: object, b: object) -> Tensor:
 
 def _combine(op: ops.Operator, left: Operand, right: Operand) -> Tensor:
     if isinstance(left, ir.Const):
+        if isinstance(right, ir.Const):
+            return wrap(_combined(op, left, right))
+        return formed((op, left), partial(_combined, op, left), right)
+    if isinstance(right, ir.Const):
+        return formed((op, None, right), lambda x: _combined(op, x, right), left)
+    return formed((op,), partial(_combined, op), left, right)
+
+
+def _combined(op: ops.Operator, left: Operand, right: Operand) -> ir.Tensor:
+    if isinstance(left, ir.Const):
         shape = () if isinstance(right, ir.Const) else right.node.shape
     elif isinstance(right, ir.Const):
         shape = left.node.shape
@@ -66,8 +80,7 @@ def _combine(op: ops.Operator, left: Operand, right: Operand) -> Tensor:
         if shape != right.node.shape:
             shape = broadcast(op.name, shape, right.node.shape)
     at = indices(len(shape))
-    body = call(op, _entry(left, at, shape), _entry(right, at, shape))
-    return wrap(ir.Lambda(axes_of(shape), body))
+    return ir.Lambda(axes_of(shape), call(op, _entry(left, at, shape), _entry(right, at, shape)))
 
 
 def _power(base: Base, exponent: object) -> Tensor:

@@ -15,6 +15,7 @@ from tensorel.front.base import (
     axes_of,
     broadcast,
     call,
+    formed,
     indices,
     one_axis,
     read,
@@ -39,7 +40,7 @@ def _semiring(dtype: ops.DType) -> tuple[ops.Operator, ops.Operator]:
     return _OR_AND if dtype.kind == "b" else _SUM_PRODUCT
 
 
-def _common(a: Tensor, b: Tensor) -> ops.DType:
+def _common(a: Base, b: Base) -> ops.DType:
     x, y = a.node.dtype, b.node.dtype
     return x if x == y else np.result_type(x, y)
 
@@ -51,8 +52,12 @@ def matmul(a: object, b: object) -> Tensor:
     >>> tr.matmul([[1, 2]], [[3], [4]]).to_numpy().tolist()
     [[11]]
     """
-    x: Tensor = a if isinstance(a, Base) else asarray(a)  # type: ignore[assignment]
-    y: Tensor = b if isinstance(b, Base) else asarray(b)  # type: ignore[assignment]
+    x = a if isinstance(a, Base) else asarray(a)
+    y = b if isinstance(b, Base) else asarray(b)
+    return formed(("matmul",), _product, x, y)
+
+
+def _product(x: Base, y: Base) -> ir.Tensor:
     s, t = x.node.shape, y.node.shape
     if not s or not t:
         raise ShapeError(f"matmul: a scalar has no matrix product (shapes {s} and {t})",
@@ -74,7 +79,7 @@ def matmul(a: object, b: object) -> Tensor:
     right = convert(ir.Read(y.node, _batch_at(t[:-2], batch, at) + k + column), dtype)
     add, mul = _semiring(dtype)
     body = ir.Reduce(add, (ir.Axis(_SUM, inner),), ir.Call(mul, (left, right)))
-    return wrap(ir.Lambda(axes_of(shape), body))
+    return ir.Lambda(axes_of(shape), body)
 
 
 def _batch_at(
