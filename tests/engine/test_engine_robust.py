@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +22,11 @@ import scipy.sparse as sp
 from engine_support import same
 
 import tensorel as tr
+from tensorel.engines import local
+from tensorel.ir import nodes
+from tensorel.kernels import runtime
 from tensorel.plan.pipeline import PASSES
+from tensorel.stats import feedback
 
 
 def integers(shape: tuple[int, ...], seed: int, density: float = 0.1) -> np.ndarray:
@@ -186,6 +192,29 @@ def test_after_fork_while_another_thread_computes() -> None:
         finally:
             stop = True
         running.result(20)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_after_fork_while_every_lock_is_held() -> None:
+    """All locks of modules at once, held by a thread that the child does not have."""
+    held, done = threading.Event(), threading.Event()
+    locks = [nodes._guard, local._lock, runtime._lock, feedback._store.lock]
+
+    def hold() -> None:
+        with contextlib.ExitStack() as stack:
+            for lock in locks:
+                stack.enter_context(lock)
+            held.set()
+            done.wait(60)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait(60)
+    try:
+        assert _forked() == 0
+    finally:
+        done.set()
+        holder.join(60)
 
 
 def _forked() -> int:

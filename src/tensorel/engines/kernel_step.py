@@ -11,7 +11,7 @@ import numpy as np
 from tensorel.config import Config
 from tensorel.engines.appending import Collector
 from tensorel.engines.combine import combine_list, repeat_missing
-from tensorel.engines.kernel_job import PIECE_COST, Job, prepare
+from tensorel.engines.kernel_job import PIECE_COST, SMALL_COST, Job, Ready, prepare
 from tensorel.ir.nodes import Const
 from tensorel.kernels.loops import Status
 from tensorel.kernels.rows import LISTED
@@ -238,24 +238,35 @@ def _run_list(job: Job) -> Stored:
 
 
 def _run_bucket(job: Job) -> Stored:
-    """Count, turn counts into places, scatter."""
-    counting = prepare(job.step, job.values, job.config, counting=True)
-    rows = job.extents[job.out.axes[0]]
+    """Count, turn counts into places, scatter. Each worker has a part of the outer loop, in both:
+    the entries of its part follow those of the parts before in every bucket."""
+    workers = 1 if job.step.cost < 2 * SMALL_COST else job.workers
+    parts = [job.ranges(1)] if workers == 1 else [
+        [r] for r in job.ranges(workers, most=workers, each=1)]
+
+    def run(ready: Ready, own: list[dict[str, Array]]) -> None:
+        calls = [ready.kernel.bind(job.arrays(o | job.scratch(), ready), (), job.scalars(ready))
+                 for o in own]
+        if len(calls) == 1:
+            job.each(calls, parts[0], 1)
+        else:
+            job.go([lambda w, c=c, r=r: c(*r[0], job.control)  # type: ignore[misc]
+                    for c, r in zip(calls, parts)], workers)
+
     places = job.out.place_dtype
-    counts: Array = np.zeros(rows, places)
-    ranges = job.ranges(1)
-    call = counting.kernel.bind(job.arrays({"counts": counts} | job.scratch(), counting), (),
-                                job.scalars(counting))
-    job.each([call], ranges, 1)
-    total = int(counts.sum(dtype=np.int64))
-    pos = _bounds_of(counts, total)
-    own: dict[str, Array] = {
-        "next": pos[:-1].astype(places), "idx1": np.empty(total, job.out.index_dtypes[1]),
-        "val": np.empty(total, job.out.dtype),
-    }
-    fill = job.ready.kernel.bind(job.arrays(own | job.scratch()), (), job.scalars())
-    job.each([fill], ranges, 1)
-    return _finish(job, {"pos1": pos, "idx1": own["idx1"], "val": own["val"]})
+    counts: Array = np.zeros((max(len(parts), 1), job.extents[job.out.axes[0]]), places)
+    run(prepare(job.step, job.values, job.config, counting=True),
+        [{"counts": counts[k]} for k in range(len(parts))])
+    whole = counts.sum(axis=0, dtype=np.int64) if len(counts) > 1 else counts[0]
+    total = int(whole.sum(dtype=np.int64))
+    pos = _bounds_of(whole, total)
+    made: dict[str, Array] = {
+        "idx1": np.empty(total, job.out.index_dtypes[1]), "val": np.empty(total, job.out.dtype)}
+    counts[1:] = np.cumsum(counts[:-1], axis=0)
+    counts[0] = 0
+    counts += pos[:-1].astype(places)
+    run(job.ready, [made | {"next": counts[k]} for k in range(len(parts))])
+    return _finish(job, {"pos1": pos} | made)
 
 
 _RUNNERS: dict[str, Callable[[Job], Stored]] = {

@@ -20,6 +20,7 @@ from tensorel.engines import bulk
 from tensorel.engines.kernel_step import run_kernel
 from tensorel.engines.thin import thinned
 from tensorel.errors import EngineError, MemoryLimitError, TypeError_
+from tensorel.forks import renewed
 from tensorel.ir.nodes import Call, Expr, Lambda, Read, Reduce, Source, Tensor, children, rebuild
 from tensorel.kernels.assemble import lower_nest
 from tensorel.kernels.magnitude import rounded
@@ -43,7 +44,7 @@ from tensorel.storage.limits import show_bytes
 from tensorel.storage.stored import Stored
 
 _plans: OrderedDict[object, Planned] = OrderedDict()
-_lock = threading.Lock()
+_lock = renewed(threading.Lock())
 MAX_PLANS = 1024
 OFF, FEW = 2.0, 64  # estimates are far off by this factor, where there are more entries than few
 WORTH = 1e6  # cost of plans that are worth another planning

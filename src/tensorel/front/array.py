@@ -33,6 +33,7 @@ from tensorel.front.sorting import Sorting
 from tensorel.io import scipy_, sparse_
 from tensorel.ir import analysis
 from tensorel.storage import convert as storage
+from tensorel.storage.scalars import differs
 from tensorel.storage.stored import Stored
 
 SHOWN_ENTRIES = 6
@@ -122,12 +123,15 @@ class Tensor(Operators, Reductions, Shaping, Indexing, Sorting, Dispatch):
         return sparse_.to_pydata(stored_of(self))
 
     def to_coo(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-        """Coordinates (one row per axis) and values of stored entries, sorted and unique."""
+        """Coordinates (one row per axis) and values of the entries that ``nnz`` counts: those
+        unlike the fill, sorted and unique."""
         coo = storage.to_coo(stored_of(self))
-        coords = np.empty((len(coo.coords), coo.count), np.int64)
+        kept = slice(None) if coo.count == self.nnz else differs(coo.values, self.fill)
+        values = coo.values[kept]
+        coords = np.empty((len(coo.coords), values.size), np.int64)
         for k, row in enumerate(coo.coords):
-            coords[k] = row
-        return coords, coo.values
+            coords[k] = row[kept]
+        return coords, values
 
     def to_format(self, format: FormatLike) -> Tensor:
         """The same tensor stored in another format."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from operator import attrgetter
-from os import register_at_fork
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import ref
@@ -21,20 +20,14 @@ from weakref import ref
 import numpy as np
 
 from tensorel.algebra.ops import BOOL, DTYPES, INT64, DType, Operator, Scalar
+from tensorel.forks import renewed
 
 T = TypeVar("T")
 
 
 _interned: dict[tuple[object, ...], ref[Node]] = {}
-_guard = RLock()  # re-entrant: a collection of garbage makes and drops nodes at any point
-
-
-def _renew_guard() -> None:
-    global _guard
-    _guard = RLock()
-
-
-register_at_fork(after_in_child=_renew_guard)
+#: Re-entrant: a collection of garbage makes and drops nodes at any point.
+_guard = renewed(RLock())
 
 
 class _Interned(type):

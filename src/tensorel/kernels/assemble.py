@@ -11,15 +11,16 @@ from collections.abc import Callable
 
 from tensorel.algebra import ops
 from tensorel.ir.build import convert, plus, times
-from tensorel.ir.nodes import INT64, Call, Expr, Read, Source, const
+from tensorel.ir.nodes import INT64, Call, Expr, Index, Read, Source, const
 from tensorel.kernels.cells import Assembler
 from tensorel.kernels.emission import Bindings
-from tensorel.kernels.loops import Append, If, Kernel, Store
+from tensorel.kernels.loops import Append, If, Kernel, Prefetch, Store
 from tensorel.kernels.lower import Lowering
 from tensorel.kernels.rows import LevelAssembler
 from tensorel.kernels.spec import Assembly, Nest
 from tensorel.records import dataclass
 
+AHEAD = 32  # entries of a transposition between asking for a place and writing there
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
@@ -130,6 +131,16 @@ class BucketAssembler(Assembler):
         self.next = self.low.own_array("next", self.out.place_dtype)
         self.index = self.low.own_array("idx1", self.out.index_dtypes[1])
         self.values = self.low.own_array("val", self.out.dtype)
+        self.low.approach = self._fetch
+
+    def _fetch(self, name: str, ahead: Callable[[int], Expr]) -> None:
+        """Ask for the places of entries to come: each lies in a bucket of its own. The next free
+        place of a bucket is still that, or close to it, ``AHEAD`` entries later."""
+        low, first = self.low, self.out.coords[0]
+        if isinstance(first, Index) and first.name == name:
+            soon = low.let("soon", convert(Read(self.next, (ahead(AHEAD),)), INT64))
+            low.emit(Prefetch(self.index, soon))
+            low.emit(Prefetch(self.values, soon))
 
     def deliver(self, value: Expr, seen: Expr | None) -> None:
         low = self.low

@@ -59,6 +59,8 @@ class Emission:
     partial: bool = False
     #: told before each loop: its index, and how many iterations it has at most (None: unknown)
     announce: Callable[[str, Expr | None], None] = field(default=lambda name, count: None)
+    #: told of a loop over entries; the second gives its index so many steps on
+    approach: Callable[[str, Callable[[int], Expr]], None] = field(default=lambda name, at: None)
 
     def __post_init__(self) -> None:
         self.extents = dict(self.nest.extents)
@@ -149,18 +151,12 @@ def arrays_used(body: list[Stmt]) -> set[str]:
     """Names of arrays that statements read or write."""
     names: set[str] = set()
     stack: list[object] = list(body)
-    seen: set[int] = set()
     while stack:
         s = stack.pop()
         if isinstance(s, tuple):
             stack.extend(s)
         elif isinstance(s, Expr):
-            if id(s) in seen:
-                continue
-            seen.add(id(s))
-            for e in postorder(s):
-                if isinstance(e, Source):
-                    names.add(str(e.data))
+            names.update([str(t.data) for t in s.reads])  # type: ignore[attr-defined]
         elif isinstance(s, Source):
             names.add(str(s.data))
         elif isinstance(s, Stmt):

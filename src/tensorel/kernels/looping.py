@@ -324,7 +324,11 @@ class Looper:
         q = low.fresh("q")
         with low.block() as body:
             if step == 1 and not walk.runs:
-                fetch_ahead(low, self.name, lambda d: self._ahead(a, walk, q, hi, offset, d), True)
+                def ahead(d: int) -> Expr:
+                    return self._ahead(a, walk, q, hi, offset, d)
+
+                fetch_ahead(low, self.name, ahead, True)
+                low.approach(self.name, ahead)
             c = low.let("c", walk.coord(q))
             end: Local | None = None
             if walk.runs:

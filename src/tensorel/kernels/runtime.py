@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from tensorel.errors import EngineError
+from tensorel.forks import renewed
 from tensorel.ir.nodes import DType
 from tensorel.kernels import cache, compiler
 from tensorel.kernels.llvm import MAPPED, emit
@@ -341,7 +342,7 @@ class CompiledKernel:
         return self._scalar_table.pack(*slots)
 
 
-_lock = threading.Lock()
+_lock = renewed(threading.Lock())
 
 
 def compile(kernel: Kernel, strict: bool = False, disk: bool = True,

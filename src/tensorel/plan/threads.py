@@ -41,6 +41,8 @@ def work_of(nest: Nest, cost: float, read: float, written: float) -> Work:
     outer = nest.loops[0] if nest.loops else None
     shared = out.assembly is Assembly.DENSE and (outer is None or outer in nest.reduced)
     cells = math.prod(float(nest.extent[n]) for n in out.axes) if shared else 0.0
+    if out.assembly is Assembly.BUCKET:  # each thread counts its own part
+        cells = float(nest.extent[out.axes[0]])
     return Work(cost, read, written, cells, out.assembly in (Assembly.LEVELS, Assembly.LIST))
 
 
@@ -49,8 +51,7 @@ def threads_for(nest: Nest, work: Work, workers: int, costs: Costs, strict: bool
     outer = nest.loops[0] if nest.loops else None
     assembly = nest.output.assembly
     across = outer is not None and outer in nest.reduced
-    if workers == 1 or nest.serial or assembly is Assembly.BUCKET or (
-            across and (assembly is Assembly.LEVELS or strict)):
+    if workers == 1 or nest.serial or (across and (assembly is Assembly.LEVELS or strict)):
         return 1
     most = min(workers, 1 if outer is None else nest.extent[outer])
     counts = sorted({*range(2, min(most, 8) + 1), *(most * k // 8 for k in range(1, 9))} - {0, 1})

@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from threading import Lock
 
+from tensorel.forks import renewed
+
 LIMIT = 4096
 
 
@@ -23,14 +25,14 @@ class Feedback:
         self.limit = limit
         self._sizes: OrderedDict[Hashable, float] = OrderedDict()
         self._met: OrderedDict[Hashable, float] = OrderedDict()
-        self._lock = Lock()
+        self.lock = Lock()
 
     def __len__(self) -> int:
         return len(self._sizes)
 
     def remember(self, key: Hashable, actual: float, made_of: tuple[Hashable, ...] = ()) -> None:
         """The size of what ``key`` names, which was made of these."""
-        with self._lock:
+        with self.lock:
             self._put(self._sizes, key, float(actual))
             for part in made_of:
                 self._put(self._met, part, 0.0)
@@ -46,19 +48,20 @@ class Feedback:
         return part in self._met
 
     def recall(self, key: Hashable) -> float | None:
-        with self._lock:
+        with self.lock:
             found = self._sizes.get(key)
             if found is not None:
                 self._sizes.move_to_end(key)
             return found
 
     def forget(self) -> None:
-        with self._lock:
+        with self.lock:
             self._sizes.clear()
             self._met.clear()
 
 
 _store = Feedback()
+renewed(_store.lock)
 remember = _store.remember
 recall = _store.recall
 has_met = _store.has_met
