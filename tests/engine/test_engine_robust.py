@@ -198,7 +198,7 @@ def test_after_fork_while_another_thread_computes() -> None:
 def test_after_fork_while_every_lock_is_held() -> None:
     """All locks of modules at once, held by a thread that the child does not have."""
     held, done = threading.Event(), threading.Event()
-    locks = [nodes._guard, local._lock, runtime._lock, feedback._store.lock]
+    locks: list[Any] = [nodes._guard, local._lock, runtime._lock, feedback._store.lock]
 
     def hold() -> None:
         with contextlib.ExitStack() as stack:
