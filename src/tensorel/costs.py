@@ -36,6 +36,7 @@ class Costs:
     find: float = 0.3  # computing the place in a dense level inside the loops
     gather: float = 0.7  # reading one more operand in the innermost loop over entries
     lookup: float = 2.0  # finding an entry by a table
+    function: float = 5.0  # exp, log, powers and their like
     gallop: float = 8.0  # lists so many times longer are searched, not walked
 
     # -- joins of factors, before their loops are known

@@ -70,6 +70,7 @@ class Operator:
     exact_annihilators: the law holds for every other argument, nan and inf included.
     distributes_over: names of the monoids m with a*(m b) = m(a*b).
     repeat: name of the operator r such that reducing n copies of c gives r(c, n).
+    slow: a function that takes as long as many additions.
     expand: for users' operators, the traced function of expressions.
     """
 
@@ -87,6 +88,7 @@ class Operator:
     distributes_over: frozenset[str] = frozenset()
     repeat: str | None = None
     result: Callable[..., DType] | None = None
+    slow: bool = False
     expand: Callable[..., object] | None = None
     _cache: dict[tuple[DType, ...], tuple[tuple[DType, ...], DType]] = field(default_factory=dict)
 
@@ -184,13 +186,13 @@ multiply = _binary("multiply", np.multiply, "*", **_laws(lambda d: 1, repeat="po
 divide = _binary("divide", np.true_divide, "/", annihilators=(0, None))
 floor_divide = _binary("floor_divide", np.floor_divide, "//", annihilators=(0, None))
 remainder = _binary("remainder", np.remainder, "%", annihilators=(0, None))
-power = _binary("power", np.power, "**")
+power = _binary("power", np.power, "**", slow=True)
 minimum = _binary("minimum", np.minimum, **_laws(_highest, idempotent=True,
                   distributes_over=frozenset({"maximum"})))
 maximum = _binary("maximum", np.maximum, **_laws(_lowest, idempotent=True,
                   distributes_over=frozenset({"minimum"})))
-arctan2 = _binary("arctan2", np.arctan2)
-hypot = _binary("hypot", np.hypot)
+arctan2 = _binary("arctan2", np.arctan2, slow=True)
+hypot = _binary("hypot", np.hypot, slow=True)
 copysign = _binary("copysign", np.copysign)
 logaddexp = _binary("logaddexp", np.logaddexp)
 nextafter = _binary("nextafter", np.nextafter)
@@ -233,27 +235,27 @@ signbit = _unary("signbit", np.signbit)
 conjugate = _unary("conjugate", np.conjugate)
 square = _unary("square", np.square)
 reciprocal = _unary("reciprocal", np.reciprocal)
-sqrt = _unary("sqrt", np.sqrt)
-cbrt = _unary("cbrt", np.cbrt)
-exp = _unary("exp", np.exp)
-exp2 = _unary("exp2", np.exp2)
-expm1 = _unary("expm1", np.expm1)
-log = _unary("log", np.log)
-log2 = _unary("log2", np.log2)
-log10 = _unary("log10", np.log10)
-log1p = _unary("log1p", np.log1p)
-sin = _unary("sin", np.sin)
-cos = _unary("cos", np.cos)
-tan = _unary("tan", np.tan)
-arcsin = _unary("arcsin", np.arcsin)
-arccos = _unary("arccos", np.arccos)
-arctan = _unary("arctan", np.arctan)
-sinh = _unary("sinh", np.sinh)
-cosh = _unary("cosh", np.cosh)
-tanh = _unary("tanh", np.tanh)
-arcsinh = _unary("arcsinh", np.arcsinh)
-arccosh = _unary("arccosh", np.arccosh)
-arctanh = _unary("arctanh", np.arctanh)
+sqrt = _unary("sqrt", np.sqrt, slow=True)
+cbrt = _unary("cbrt", np.cbrt, slow=True)
+exp = _unary("exp", np.exp, slow=True)
+exp2 = _unary("exp2", np.exp2, slow=True)
+expm1 = _unary("expm1", np.expm1, slow=True)
+log = _unary("log", np.log, slow=True)
+log2 = _unary("log2", np.log2, slow=True)
+log10 = _unary("log10", np.log10, slow=True)
+log1p = _unary("log1p", np.log1p, slow=True)
+sin = _unary("sin", np.sin, slow=True)
+cos = _unary("cos", np.cos, slow=True)
+tan = _unary("tan", np.tan, slow=True)
+arcsin = _unary("arcsin", np.arcsin, slow=True)
+arccos = _unary("arccos", np.arccos, slow=True)
+arctan = _unary("arctan", np.arctan, slow=True)
+sinh = _unary("sinh", np.sinh, slow=True)
+cosh = _unary("cosh", np.cosh, slow=True)
+tanh = _unary("tanh", np.tanh, slow=True)
+arcsinh = _unary("arcsinh", np.arcsinh, slow=True)
+arccosh = _unary("arccosh", np.arccosh, slow=True)
+arctanh = _unary("arctanh", np.arctanh, slow=True)
 floor = _unary("floor", np.floor)
 ceil = _unary("ceil", np.ceil)
 trunc = _unary("trunc", np.trunc)

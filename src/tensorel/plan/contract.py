@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from tensorel.algebra import ops
+from tensorel.costs import Costs
 from tensorel.ir.nodes import (
     Axis,
     Call,
@@ -411,14 +412,18 @@ def store_factors(program: Program) -> None:
             reads = [x for x in postorder(e) if isinstance(x, Read)]
             if len(reads) < 2:
                 continue
-            again = max(search_size(tuple(Axis(n, extents[n]) for n in names - e.free)), 1.0)
-            if not program.decisions.decide("factor", ", ".join(sorted(e.free)), [
-                    Option(1.0, True, "stored"), Option(again, False, "evaluated in the loops")]):
-                continue
             own = tuple(Axis(n, extents[n]) for n in sorted(e.free, key=list(extents).index))
+            stats = _stats(program, e, own)
+            again = max(search_size(tuple(Axis(n, extents[n]) for n in names - e.free)), 1.0)
+            estimator = Estimator(program.stats)
+            if not stats.dense and all(estimator.is_dense(f) for f in exprs if f is not e):
+                again = 1.0  # loops over the others alone can all be inside
+            if not program.decisions.decide("factor", ", ".join(sorted(e.free)), _kept_factor(
+                    program.config.costs, stats.count, again)):
+                continue
             t = program.define(Lambda(own, e))
             source = t.source()
-            program.stats[source.data] = _stats(program, e, own)
+            program.stats[source.data] = stats
             table[e] = Read(source, tuple(Index(a.name) for a in own))
             done.append(t)
             program.fire("store-factor: compute a repeated factor once")
@@ -426,3 +431,10 @@ def store_factors(program: Program) -> None:
             d = replace(d, tensor=Lambda(lam.axes, replace_exprs(body, table)))
         done.append(d)
     program.definitions = done
+
+
+def _kept_factor(costs: Costs, entries: float, again: float) -> list[Option[bool]]:
+    """A factor of several operands: merged once and stored, or merged each time."""
+    merged = entries * costs.merge_step
+    return [Option(costs.call + merged + entries * costs.write_sparse, True, "stored"),
+            Option(merged * again, False, "evaluated in the loops")]

@@ -64,16 +64,22 @@ class _Loops:
         self.inside: dict[int, float] = {0: 1.0}
 
     def dense(self) -> float:
-        """Of loops over dense factors: they differ by what is entered alone."""
-        total, costs = 0.0, self.sizes.costs
-        outside, left = 1.0, sorted(bits(self.names), key=lambda b: self.sizes.extent[b])
-        for k, b in enumerate(left):
-            extent = self.sizes.extent[b]
-            last = k == len(left) - 1
-            total += outside * (
-                costs.enter + extent * (self.along(b) if last else costs.dense_step))
-            outside *= extent
-        return total
+        """Of loops over dense factors: they differ by the innermost one and by what is
+        entered."""
+        costs, extent = self.sizes.costs, self.sizes.extent
+        short = sorted(bits(self.names), key=lambda b: extent[b])
+        found = [0.0] if not short else []
+        for last in short:
+            total, outside = 0.0, 1.0
+            for b in short:
+                if b != last:
+                    total += outside * (costs.enter + extent[b] * costs.dense_step)
+                    outside *= extent[b]
+            each = self.along(last)
+            if last & self.kept and self.names & ~self.kept:
+                each += costs.dense_scatter
+            found.append(total + outside * (costs.enter + extent[last] * each))
+        return min(found)
 
     def cheapest(self, limit: float) -> tuple[float, list[int]]:
         """The shortest way from no index bound to all of them (Dijkstra, 1959)."""
@@ -215,7 +221,7 @@ class _Loops:
         own = [f for f in self.factors if f.free & v]
         if any([f.order and f.order[-1] != v for f in own]):  # noqa: C419
             return costs.dense_step + costs.gather * len(own)
-        return costs.vector_step * (1.0 + len(own)) / 2.0
+        return costs.vector_step * max(len(own), 1)
 
     def led(self, f: Factor, held: int, bound: int, v: int, outside: float) -> float:
         """Points when one factor goes on to ``v`` and the others stay where they are."""

@@ -329,7 +329,7 @@ def _dense_rate(name: str, operands: list[Operand], innermost: bool, out_last: s
         if uses and (uses != [len(o.axes) - 1] or not o.full[-1]):
             near = False
     if near:
-        return costs.vector_step * (1.0 + number) / 2.0
+        return costs.vector_step * max(number, 1)
     return costs.dense_step + costs.gather * number
 
 

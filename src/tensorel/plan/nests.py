@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from tensorel.ir.nodes import Read, Source, postorder
+from tensorel.ir.nodes import Call, Read, Source, postorder
 from tensorel.kernels.flat import flat_read
 from tensorel.kernels.spec import Assembly
 from tensorel.kernels.support import Formula, has
@@ -54,6 +54,7 @@ class NestSearch(Outputs):
         supports = self.supports()
         self.times = None if self.op is None else distributing(self.op, self.body)
         self.factors = [] if self.times is None else factors_of(self.body, self.times)
+        self.slow = sum(isinstance(e, Call) and e.op.slow for e in postorder(self.body))
         self.early: dict[tuple[str, ...], Locals | None] = {}
         self.pilot = self._piloted()
         decisions = self.chooser.program.decisions
@@ -140,6 +141,7 @@ class NestSearch(Outputs):
                    converts: list[Operand], first: float, cost: float, limit: float
                    ) -> list[Choice]:
         """``first``: the cost of conversions, ``cost`` of the loops."""
+        cost += sim.iterations * self.slow * self.costs.function
         if cost + first >= limit:
             return []
         return [Choice(order, sim, output, cost + first + extra, converts, axes_order, first)
