@@ -30,7 +30,7 @@ class Costs:
     enter: float = 3.0  # starting a loop once more
     step: float = 1.5  # one entry of a sparse level that leads alone
     dense_step: float = 0.7  # one index of a dense loop that is not vectorized
-    vector_step: float = 0.15  # one element of a vectorized loop
+    vector_step: float = 0.2  # one element of a vectorized loop
     merge_step: float = 3.5  # one entry of several lists walked together
     search_step: float = 2.5  # one halving of a binary search or a gallop
     find: float = 0.3  # computing the place in a dense level inside the loops

@@ -113,10 +113,10 @@ def _factors(program: Program, exprs: list[Expr], times: ops.Operator, sizes: Si
         own = {n: sizes.extents[n] for n in sorted(e.free)}
         relation = None if full else estimator.relation(cover.support, own, exact)
         plain = isinstance(e, Read) and full and all(isinstance(i, Index) for i in e.indices)
-        order, direct = _stored_order(e)
+        order, direct, runs = _stored(e)
         found.append(Factor(1 << k, sizes.mask(e.free), relation, full, plain,
                             tuple([sizes.bit[n] for n in order]), sizes.mask(direct),
-                            None if full else _edge(program, e)))
+                            sizes.mask(runs), None if full else _edge(program, e)))
     return found
 
 
@@ -132,16 +132,17 @@ def _edge(program: Program, e: Expr) -> Edge | None:
     return rows, a.name, b.name  # type: ignore[attr-defined]
 
 
-def _stored_order(e: Expr) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The indices of a read of a stored tensor as its levels nest them, and those that are found
-    by their place."""
+def _stored(e: Expr) -> tuple[list[str], list[str], list[str]]:
+    """The indices of a read of a stored tensor as its levels nest them; those that are found by
+    their place; those whose lists repeat them at every entry."""
     if isinstance(e, Read) and isinstance(e.tensor, Source) and isinstance(e.tensor.data, Slot):
         fmt = e.tensor.data.format
         at = [e.indices[k] for k in fmt.order]
         if all(isinstance(i, Index) for i in at):
-            names = tuple(i.name for i in at)  # type: ignore[attr-defined]
-            return names, tuple(n for n, level in zip(names, fmt.levels) if findable(level))
-    return (), ()
+            levels = [(i.name, level) for i, level in zip(at, fmt.levels)]  # type: ignore[attr-defined]
+            return ([n for n, _ in levels], [n for n, x in levels if findable(x)],
+                    [n for n, x in levels if getattr(x, "runs", False)])
+    return [], [], []
 
 
 class _Emitter:

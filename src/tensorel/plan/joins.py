@@ -193,7 +193,8 @@ class _Loops:
         """A list beside the one that leads: walked, or searched at each point, or marked in a
         workspace where it was reached some loops before."""
         sizes, costs = self.sizes, self.sizes.costs
-        segment = sizes.count(f, held | v) / max(sizes.count(f, held), 1e-9)
+        below = sizes.entries(f) if f.runs & v else sizes.count(f, held | v)
+        segment = below / max(sizes.count(f, held), 1e-9)
         best = min(outside * segment * costs.step + points * costs.merge_step,
                    points * costs.search_step * math.log2(segment + 2.0))
         if held and held != bound:

@@ -34,6 +34,7 @@ class Operand:
     converted: bool = False
     marked: bool = False  # a workspace
     edges: frozenset[Edge] = frozenset()  # stored matrices that it has the entries of
+    runs: tuple[float, ...] = ()  # entries that a walk over a level passes for each coordinate
 
 
 def operand(read: Read, levels: tuple[float, ...], count: float) -> Operand:
@@ -47,7 +48,9 @@ def operand(read: Read, levels: tuple[float, ...], count: float) -> Operand:
     full = tuple(level.full for level in fmt.levels)
     direct = tuple(findable(level) for level in fmt.levels)
     lookup = type(fmt).lookup is not Format.lookup
-    return Operand(read, axes, full, segments, direct, count, not fmt.is_dense, lookup)
+    runs = tuple(count / max(n, 1.0) if getattr(level, "runs", False) else 1.0
+                 for level, n in zip(fmt.levels, levels))
+    return Operand(read, axes, full, segments, direct, count, not fmt.is_dense, lookup, runs=runs)
 
 
 def findable(level: Level) -> bool:
@@ -206,6 +209,8 @@ class _Loops:
             per, rate = extent, dense_rate
             sim.dense_loops.add(name)
         sim.cost += iters * (costs.enter + per * rate)
+        for o in leaders:
+            sim.cost += iters * segments[o] * (self._run(o) - 1.0) * costs.dense_step
         keep = 1.0
         for o in candidates:
             if o not in leaders:
@@ -235,16 +240,22 @@ class _Loops:
             return self.met.length(name, o.edges)
         return o.segments[k]
 
+    def _run(self, o: Operand) -> float:
+        """Neighbouring entries of the next level that share a coordinate."""
+        return o.runs[self.depth[o.read]] if o.runs else 1.0
+
     def _follow(self, o: Operand, per: float, segment: float) -> None:
         """An operand asked at each step of another."""
         sim, costs, k = self.sim, self.costs, self.depth[o.read]
+        run = self._run(o)
+        segment, halves = segment * run, 1.0 if run == 1.0 else 2.0
         if o.marked:
             sim.cost += self.iters * per * costs.workspace_find
         elif o.findable[k] or o.whole_lookup:
             sim.cost += self.iters * per * costs.lookup
         elif segment > costs.gallop * per:
             sim.gallop.add((o.read, k))
-            sim.cost += self.iters * per * costs.search_step * math.log2(segment + 2.0)
+            sim.cost += self.iters * per * halves * costs.search_step * math.log2(segment + 2.0)
         else:
             sim.cost += self.iters * (segment + per * costs.merge_step)
 

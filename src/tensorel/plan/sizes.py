@@ -25,7 +25,8 @@ class Factor:
     """A factor of a product: given, or made by eliminating indices from others (``parts`` are the
     given ones below it). ``relation``: where it has entries; None: everywhere. ``plain``: a whole
     dense tensor that BLAS can take. ``order``: its indices as its storage nests them, where
-    that is known; ``found``: those that it finds by their place, without walking. ``edge``: the
+    that is known; ``found``: those that it finds by their place, without walking,
+    ``runs``: those that its list repeats at every entry. ``edge``: the
     stored matrix that it is, for pilots."""
 
     parts: int
@@ -35,6 +36,7 @@ class Factor:
     plain: bool
     order: tuple[int, ...] = ()
     found: int = 0
+    runs: int = 0
     edge: Edge | None = None
     counts: dict[int, float] = field(default_factory=dict)
     views: dict[int, Relation] = field(default_factory=dict)
