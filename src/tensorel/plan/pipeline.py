@@ -135,14 +135,19 @@ def make_plan(roots: list[Tensor], formats: list[object], known: list[Known], co
 
 def _listed(driver: Driver, program: Program) -> Plan:
     """The way to write the program is a decision like others."""
-    forms = [("as written", program)]
-    forms += [(f.text, f.program) for f in _forms(program) if f.program is not None]
+    forms = ways(program)
     if len(forms) > 1:
         program = program.decisions.decide("form", "", [
             Option(float(k), way, text) for k, (text, way) in enumerate(forms)])
     plan = driver.finish(program, PASSES[VARIED:])
     assert plan is not None
     return plan
+
+
+def ways(program: Program) -> list[tuple[str, Program]]:
+    """The ways to write a program, as it is first; ``Plan.start`` numbers them."""
+    others = [(f.text, f.program) for f in _forms(program) if f.program is not None]
+    return [("as written", program), *others]
 
 
 class _Form:
