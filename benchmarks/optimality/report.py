@@ -12,13 +12,30 @@ TARGETS = ((1.2, 0.9), (2.0, 0.99))
 WORST = 10
 
 
-def write(done: list[dict[str, Any]], seed: int) -> str:
-    """Markdown."""
+CUT = """## What is counted, and what is not
+
+- Instructions are counted in the optimized code of every kernel, block by block; conversions,
+  sorted lists, BLAS and the start of a step (20 us) are charged at rates measured once. Caches and
+  mispredicted branches do not enter.
+- The space: every order of contraction, sums stored or evaluated where they are asked for, factors
+  stored or not, BLAS or loops, loop orders, conversions of operands, assemblies, searches (as
+  chosen, none, all). The way to write the program (expanded, factored, shared sums) is that of the
+  chosen plan. Definitions that are used up inside another's loops are in chosen plans, not in the
+  rivals, which store all definitions; nor are dense operands stored again for the rivals' loops.
+- Left out by estimates: steps and loops that are estimated at 5 times the best plan known by then.
+  An estimate that is more than 5 times too high hides a better plan.
+- Programs are drawn again until their estimated work is between 30 us and 3 ms, so a seed gives
+  other programs when the costs change."""
+
+
+def write(done: list[dict[str, Any]], seed: int, state: str) -> str:
+    """Markdown. ``state``: the commit that ran."""
     ratios = np.array([d["ratio"] for d in done])
     lines = [
         "# Near-optimality of plans", "",
         f"{date.today()}, {platform.machine()}, {_processor()}, Python "
-        f"{platform.python_version()}; seed {seed}, {len(done)} random programs.", "",
+        f"{platform.python_version()}; commit {state}, seed {seed}, {len(done)} random "
+        "programs.", "",
         "Chosen plan against the best of all plans of the program, in counted instructions "
         "(benchmarks/optimality/counting.py says what is counted).", "",
         "| within | share | target |", "| ---: | ---: | ---: |"]
@@ -36,7 +53,7 @@ def write(done: list[dict[str, Any]], seed: int) -> str:
         f" Steps not run because they were estimated at 5 times the best plan: "
         f"{sum(d['hopeless'] for d in done):,}. Programs with more than 60 logical forms were "
         f"drawn again: {sum(d['redrawn'] for d in done)}.", "",
-        "## The worst", ""]
+        CUT, "", "## The worst", ""]
     for d in sorted(done, key=lambda d: -d["ratio"])[:WORST]:
         lines += [f"### {d['ratio']:.2f}: program {d['number']}", "", d["text"], "", "```",
                   f"chosen: {d['chosen']['cost']:,.0f}", *d["chosen"]["steps"], "",

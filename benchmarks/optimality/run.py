@@ -9,6 +9,7 @@ import argparse
 import gc
 import json
 import multiprocessing
+import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -45,6 +46,12 @@ def _data(number: int, text: str, redrawn: int, outcome: Outcome, seconds: float
             "redrawn": redrawn, "seconds": seconds, **asdict(outcome)}
 
 
+def _commit() -> str:
+    found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=HERE, text=True,
+                           capture_output=True, check=False)
+    return found.stdout.strip() or "unknown"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=300)
@@ -53,9 +60,11 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, help="the report; default: print it")
     parser.add_argument("--json", type=Path, help="all outcomes as data")
+    parser.add_argument("--again", type=Path, help="write the report of such data, run nothing")
+    parser.add_argument("--state", default=_commit(), help="the commit that ran")
     args = parser.parse_args()
-    numbers = range(args.first, args.first + args.count)
-    done: list[dict[str, Any]] = []
+    numbers = range(args.first, args.first + (0 if args.again else args.count))
+    done: list[dict[str, Any]] = json.loads(args.again.read_text()) if args.again else []
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(args.jobs, mp_context=context) as pool:
         for outcome in pool.map(explore, [args.seed] * len(numbers), numbers):
@@ -65,7 +74,7 @@ def main() -> int:
                   f"{outcome['text'][:90]}", flush=True)
             if args.json:
                 args.json.write_text(json.dumps(done))
-    text = write(done, args.seed)
+    text = write(done, args.seed, args.state)
     if args.out:
         args.out.write_text(text)
     print(text)

@@ -20,6 +20,7 @@ from tensorel.costs import SHIPPED, TRUSTED, Costs, accepted, save
 from tensorel.engines.local import Run, bind, execute, plan_for
 from tensorel.front.array import Tensor
 from tensorel.front.convert import asarray, from_coo, stored_of
+from tensorel.front.einsum import einsum
 from tensorel.front.shaping import expand_dims
 from tensorel.front.ufuncs import maximum
 from tensorel.records import dataclass
@@ -66,9 +67,9 @@ class Bench:
         self.made: dict[tuple[object, ...], Tensor] = {}
 
     def time(self, *programs: Tensor, kind: str = "", format: str | None = None, threads: int = 1,
-             clock: Callable[[], float] = process_time) -> float:
+             clock: Callable[[], float] = process_time, marked: bool = False) -> float:
         """Nanoseconds of a run of programs together, planning excluded. With several threads they
-        are used, whatever that costs."""
+        are used, whatever that costs. ``marked``: the kernel must have a workspace inside."""
         formats = [format] * len(programs)
         config = settings.with_overrides(settings.current(), threads=threads,
                                          costs=SHIPPED if threads == 1 else _EAGER,
@@ -77,6 +78,8 @@ class Bench:
         planned = plan_for(bound, formats, config, anew=True)
         nest = getattr(planned.plan.steps[-1], "nest", None)
         if kind and (nest is None or nest.output.assembly.value != kind):
+            return math.nan
+        if marked and (nest is None or not nest.lets):
             return math.nan
         return self.call(lambda: execute(Run(planned, bound.stored, config)), clock)
 
@@ -92,9 +95,10 @@ class Bench:
             runs += 1
         return best * 1e9
 
-    def net(self, program: Tensor, kind: str = "", format: str | None = None) -> float:
+    def net(self, program: Tensor, kind: str = "", format: str | None = None,
+            marked: bool = False) -> float:
         """The same less what any program takes."""
-        return self.time(program, kind=kind, format=format) - self.base
+        return self.time(program, kind=kind, format=format, marked=marked) - self.base
 
     def matrix(self, rows: int, columns: int, each: int, format: str = "csr", other: bool = False
                ) -> Tensor:
@@ -145,8 +149,8 @@ def calibrate(*, save: bool = True) -> Calibration:
         if k and (perf_counter() - start) * (k + 1) / k > PATIENCE:
             break  # the machine is busy
         rounds.append({})
-        for experiment in (_calls, _loops, _results, _workspaces, _conversions, _products,
-                           _threads):
+        for experiment in (_calls, _loops, _results, _reads, _workspaces, _conversions,
+                           _products, _threads):
             experiment(bench, rounds[-1])
     found = {}
     for name in rounds[0]:
@@ -206,8 +210,23 @@ def _results(bench: Bench, found: dict[str, float]) -> None:
     found["dense_write"] = bench.net(empty, "dense", "dense") / empty.size + found["vector_step"]
 
 
+def _reads(bench: Bench, found: dict[str, float]) -> None:
+    """One more dense operand in the innermost loop and in the one around it; entries found by a
+    table."""
+    a, x, y = bench.matrix(20_000, 2000, 32), bench.dense(2000), bench.dense(2000)
+    one, two = a @ x, einsum("ij,j,j->i", a, x, y)
+    found["gather"] = (bench.net(two, "dense") - bench.net(one, "dense")) / a.nnz
+    n = 300  # most pairs of the first two indices have entries, and the operand stays in caches
+    cube, d = bench.cube(n, 6 * n * n), bench.dense(n, n)
+    alone, beside = cube.sum(axis=(1, 2)), einsum("ijk,ij->i", cube, d)
+    found["find"] = (bench.net(beside, "dense") - bench.net(alone, "dense")) / n**2
+    b, table = bench.matrix(1000, 1000, 32), bench.matrix(1000, 1000, 32, "dok", other=True)
+    found["lookup"] = bench.net((b * table).sum(), "dense") / b.nnz - found["step"]
+
+
 def _workspaces(bench: Bench, found: dict[str, float]) -> None:
-    """Two products with the same additions; one collects many more entries."""
+    """Two products with the same additions; one collects many more entries. Triangles mark a row
+    and look others up in it."""
     rows, each = 4000, 16
     left = bench.matrix(rows, rows, each)
     right = bench.matrix(rows, rows, each, other=True)
@@ -221,6 +240,11 @@ def _workspaces(bench: Bench, found: dict[str, float]) -> None:
     additions = left.nnz * narrow.nnz / rows
     collected = few.nnz * max(found["workspace"], 0.0)
     found["workspace_add"] = (least - collected) / additions - found["step"]
+    triangles = einsum("ij,ik,jk->", left, left, left)
+    filled = left.nnz * (2.0 * found["step"] + max(found["workspace_add"], 0.0))
+    paths = left.nnz * left.nnz / rows
+    marked = bench.net(triangles, "dense", marked=True)
+    found["workspace_find"] = (marked - filled) / paths - found["step"]
 
 
 def _conversions(bench: Bench, found: dict[str, float]) -> None:
