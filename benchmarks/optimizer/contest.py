@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorel as tr
 from optimizer import planning
-from optimizer.peers import LOOP, Contest
+from optimizer.peers import LOOP, Contest, Heavy, Stopped
 from optimizer.planning import Planning
 from suite.case import Case, Job, Peer, Problem
 from suite.compare import difference
@@ -25,16 +25,35 @@ from suite.timing import interleave, once
 LOOP_BEHIND, PLAN_LIMIT, HIT_LIMIT = 1.3, 0.020, 100e-6
 #: A program of ours that runs longer is stopped.
 OURS_SECONDS = 10.0
-#: A peer whose first and second call (the first is cold) both take longer is not raced.
-SLOW = 1.0
+#: A peer that takes longer, and FAR times as long as ours, in its first and its second call (the
+#: first is cold) is not raced.
+SLOW, FAR = 0.1, 4.0
+
+
+@dataclass(frozen=True)
+class Timing:
+    """threads: of ours, one number after another. seconds: for each case. best: the fastest call
+    of each instead of the median; cpu: time of the processor instead of the clock's, both for a
+    machine with other work."""
+
+    threads: tuple[int, ...]
+    seconds: float = 3.0
+    best: bool = False
+    cpu: bool = False
 
 
 @dataclass
 class Result(Row):
-    """A row whose best peer leaves out the hand-written loop, which has its own column."""
+    """A row whose best peer leaves out the hand-written loop, which has its own column. over:
+    peers that were stopped, after so many seconds. estimated: seconds of peers that were not run,
+    from smaller data."""
 
     planning: Planning | None = None
     trouble: str = ""
+    over: dict[str, float] = field(default_factory=dict)
+    estimated: dict[str, float] = field(default_factory=dict)
+    trail: list[str] = field(default_factory=list)
+    share: float | None = None
 
     @property
     def best_peer(self) -> tuple[str, float] | None:
@@ -47,10 +66,20 @@ class Result(Row):
         loop, single = self.peers.get(LOOP), self.ours.get(1)
         return single / loop if loop and single else None
 
+    def gain(self, label: str) -> float | None:
+        """How many times faster than this form, which may have been stopped or estimated."""
+        theirs = next((t for found in (self.peers, self.over, self.estimated)
+                       if (t := found.get(label)) is not None), None)
+        return theirs / min(self.ours.values()) if theirs and self.ours else None
+
+    @property
+    def peer_ratio(self) -> float | None:
+        """Ours on the better number of threads against the best peer."""
+        return min((r for t in self.ours if (r := self.ratio(t)) is not None), default=None)
+
     @property
     def naive_gain(self) -> float | None:
-        naive = self.peers.get("scipy naive")
-        return naive / min(self.ours.values()) if naive and self.ours else None
+        return self.gain("scipy naive")
 
     @property
     def faults(self) -> list[str]:
@@ -58,9 +87,8 @@ class Result(Row):
         if self.wrong:
             return [self.wrong]
         found = [] if self.ours else ["ours not timed"]
-        ratios = [r for t in self.ours if (r := self.ratio(t)) is not None]
-        if ratios and min(ratios) > BEHIND:
-            found.append(f"{min(ratios):.2f}x the best peer")
+        if self.peer_ratio is not None and self.peer_ratio > BEHIND:
+            found.append(f"{self.peer_ratio:.2f}x the best peer")
         if self.loop_ratio is not None and self.loop_ratio > LOOP_BEHIND:
             found.append(f"{self.loop_ratio:.2f}x the loop")
         if self.planning is not None and self.planning.first > PLAN_LIMIT:
@@ -74,10 +102,7 @@ class Result(Row):
         """The factor that is to be gained, for the order of the list of gaps."""
         if self.wrong:
             return float("inf")
-        ratios = [r for t in self.ours if (r := self.ratio(t)) is not None]
-        against_peer = min(ratios) / BEHIND if ratios else 0.0
-        against_loop = (self.loop_ratio or 0.0) / LOOP_BEHIND
-        return max(against_peer, against_loop)
+        return max((self.peer_ratio or 0.0) / BEHIND, (self.loop_ratio or 0.0) / LOOP_BEHIND)
 
 
 def _threaded(problem: Problem, threads: int) -> Any:
@@ -108,17 +133,19 @@ def _readable(problem: Problem, result: Any) -> Any:
 
 @dataclass
 class Answers:
-    """Peers to race, seconds of those that are too slow for it (best of two calls), notes on those
-    that do not run, and differences from ours."""
+    """Peers to race, seconds of those that are too slow for it (best of two calls) or were
+    stopped, notes on those that do not run, and differences from ours."""
 
     racing: list[Peer] = field(default_factory=list)
     slow: dict[str, float] = field(default_factory=dict)
+    over: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
 
-def _answers(problem: Problem, ours: Any) -> Answers:
-    """Each peer called once; ``ours`` is None where there is nothing to compare with."""
+def _answers(problem: Problem, ours: Any, seconds: float) -> Answers:
+    """Each peer called once; ``ours`` is None where there is nothing to compare with, ``seconds``
+    what a call of ours takes."""
     found = Answers(notes=[f"{p.label} not run: {p.skip}" for p in problem.peers if p.skip])
     for peer in problem.peers:
         if peer.job is None:
@@ -126,19 +153,33 @@ def _answers(problem: Problem, ours: Any) -> Answers:
         start = time.perf_counter()
         try:
             theirs = peer.job()
+        except Stopped as error:
+            found.over[peer.label] = error.seconds
+            found.notes.append(f"{peer.label} {error}")
+            continue
         except Exception as error:
             found.notes.append(f"{peer.label} not run: {_first_line(error)}")
             continue
-        spent = time.perf_counter() - start
+        spent, slow = time.perf_counter() - start, max(SLOW, FAR * seconds)
         read = peer.read(theirs) if peer.read else theirs
         gap = "" if ours is None else difference(ours, read)
         if gap:
             found.wrong.append(f"{peer.label}: {gap}")
-        elif spent > SLOW and (again := once(peer.job)) > SLOW:
+        elif spent > slow and (again := once(peer.job)) > slow:
             found.slow[peer.label] = min(spent, again)
         else:
             found.racing.append(peer)
     return found
+
+
+def _estimated(case: Case, scale: float, heavy: Heavy) -> float | None:
+    """Seconds of a peer with too much work, in proportion to its work on smaller data."""
+    for _ in range(4):
+        scale /= 4
+        peer = next(p for p in case.setup(scale).peers if p.label == heavy.label)
+        if peer.job is not None and isinstance(peer, Heavy) and peer.work:
+            return min(once(peer.job), once(peer.job)) * heavy.work / peer.work
+    return None
 
 
 def _first_line(error: Exception) -> str:
@@ -149,40 +190,52 @@ def answer(case: Case, scale: float, without: tuple[str, ...] = ()) -> list[str]
     """Differences between ours and each peer, but for some libraries, without timing."""
     problem = case.setup(scale)
     problem = replace(problem, peers=tuple(p for p in problem.peers if p.library not in without))
-    return _answers(problem, _readable(problem, run_ours(problem))).wrong
+    return _answers(problem, _readable(problem, run_ours(problem)), 1.0).wrong
 
 
-def measure(case: Case, scale: float, threads: tuple[int, ...], seconds: float,
-            best: bool = False) -> Result:
-    """Medians; with ``best`` the fastest call of each, for a machine with other work."""
+def measure(case: Case, scale: float, timing: Timing) -> Result:
+    """All contestants of one case."""
     row = Result(case.name, case.program)
     problem = case.setup(scale)
-    ours = None
+    ours, seconds = None, 0.0
     try:
         row.planning = planning.measure(problem)
         with limited(OURS_SECONDS):
             ours = _readable(problem, run_ours(problem))
+            seconds = once(partial(run_ours, problem))
     except Exception as error:
         row.wrong, row.trouble = _first_line(error), traceback.format_exc()
     else:
         row.planning = replace(row.planning, hit=planning.hit(problem))
-    answers = _answers(problem, ours)
+        _of_contest(row, problem)
+    answers = _answers(problem, ours, seconds)
     del ours
-    row.notes, row.peers = answers.notes, dict(answers.slow)
+    row.notes, row.peers, row.over = answers.notes, dict(answers.slow), answers.over
     row.wrong = row.wrong or "; ".join(answers.wrong)
     jobs: dict[str, Job] = {} if row.wrong else {
-        f"ours {t}": partial(_threaded, problem, t) for t in threads}
+        f"ours {t}": partial(_threaded, problem, t) for t in timing.threads}
     jobs |= {p.label: p.job for p in answers.racing if p.job is not None}
-    _time(row, jobs, seconds, best)
+    _time(row, jobs, timing)
+    for peer in problem.peers:
+        if isinstance(peer, Heavy) and peer.skip and (s := _estimated(case, scale, peer)):
+            row.estimated[peer.label] = s
+            row.notes.append(f"{peer.label} estimated: {s:.1f} s")
     return row
 
 
-def _time(row: Result, jobs: dict[str, Job], seconds: float, best: bool) -> None:
-    for name, times in interleave(jobs, seconds).items():
+def _of_contest(row: Result, problem: Problem) -> None:
+    if isinstance(problem, Contest):
+        row.share = problem.share
+        row.trail = problem.trail() if problem.trail else []
+
+
+def _time(row: Result, jobs: dict[str, Job], timing: Timing) -> None:
+    clock = time.process_time if timing.cpu else time.perf_counter
+    for name, times in interleave(jobs, timing.seconds, clock=clock).items():
         if times.median is None:
             row.notes.append(f"{name} not timed: {times.skipped}")
         elif name.startswith("ours "):
-            row.ours[int(name.split()[1])] = min(times.seconds) if best else times.median
+            row.ours[int(name.split()[1])] = min(times.seconds) if timing.best else times.median
         else:
-            row.peers[name] = min(times.seconds) if best else times.median
+            row.peers[name] = min(times.seconds) if timing.best else times.median
         row.rounds[name] = len(times.seconds)

@@ -11,14 +11,13 @@ from __future__ import annotations
 import importlib.util
 import os
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from suite.data import Entries, _csr, _power_law, tensor3
+from suite.data import Entries, _csr, _power_law, remembered, tensor3
 
 #: Real graphs are read from here where the folder exists.
 REAL = Path(os.environ.get("TENSOREL_REAL_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -75,7 +74,7 @@ def _webbase(scale: float, seed: int) -> Any:
     return _csr(i, j, (n, n), seed)
 
 
-@lru_cache(maxsize=3)
+@remembered
 def matrix(name: str, scale: float = 1.0) -> Any:
     """One of Table 2's six matrices as canonical CSR with int32 indices."""
     seed = MATRICES.index(name) + 1
@@ -96,11 +95,13 @@ def tensor(name: str, scale: float = 1.0) -> Entries:
     """One of Table 2's four tensors. Axes shrink with the cube root, so density stays."""
     shape, nnz, skew = _TENSORS[name]
     side = scale ** (1 / 3)
-    small = tuple(max(int(n * side), 8) for n in shape)
-    return tensor3(max(int(nnz * scale), 50), small, TENSORS.index(name) + 1, skew)
+    first, second, third = (max(int(n * side), 8) for n in shape)
+    made: Entries = tensor3(max(int(nnz * scale), 50), (first, second, third),
+                            TENSORS.index(name) + 1, skew)
+    return made
 
 
-@lru_cache(maxsize=8)
+@remembered
 def factor(rows: int, columns: int, seed: int = 7) -> Any:
     """A synthetic factor as the paper makes them: one cell in 32 is stored."""
     rng = np.random.default_rng(seed)
@@ -109,7 +110,7 @@ def factor(rows: int, columns: int, seed: int = 7) -> Any:
                 (rows, columns), seed)
 
 
-@lru_cache(maxsize=6)
+@remembered
 def graph(name: str, scale: float = 1.0) -> Any:
     """An undirected graph without loops as CSR of ones; "power-law" or a real one's name."""
     a = _generated_graph(scale) if name == "power-law" else _part(_real_graph(name), scale)

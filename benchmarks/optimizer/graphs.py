@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -37,7 +38,7 @@ def _triangles(name: str, scale: float) -> Contest:
         (
             Peer("scipy", "by hand", lambda: 6 * ((low @ low) * low).sum()),
             guarded("scipy", "naive", lambda: ((a @ a) * a).sum(), gram_work(a)),
-            duck_peer("by hand", "SELECT 6 * n FROM (" + every.format("L").replace(
+            duck_peer("oriented", "SELECT 6 * n FROM (" + every.format("L").replace(
                 "count(*)", "count(*) AS n") + ")", tables),
             duck_peer("naive", every.format("E"), tables),
             c_loop(lambda: native.scalar("triangles", *_csr_parts(a), mark)),
@@ -57,14 +58,17 @@ def _cliques(name: str, scale: float) -> Contest:
     t, low = tr.asarray(a), data.oriented(a)
     i, j = sp.coo_array(low).coords
     n = a.shape[0]
-    sql = ("SELECT 24 * count(*) FROM L a, L b, L c, L d, L e, L f WHERE a.i = b.i AND b.i = c.i "
-           "AND a.j = d.i AND b.j = d.j AND a.j = e.i AND c.j = e.j AND b.j = f.i AND c.j = f.j")
+    sql = ("SELECT {1} * count(*) FROM {0} a, {0} b, {0} c, {0} d, {0} e, {0} f WHERE a.i = b.i "
+           "AND b.i = c.i AND a.j = d.i AND b.j = d.j AND a.j = e.i AND c.j = e.j AND b.j = f.i "
+           "AND c.j = f.j")
+    tables = {"E": _edges(a), "L": _edges(low)}
     mark, both, found = np.empty(n), np.empty(n), np.empty(n, np.int32)
     return Contest(
         lambda: tr.einsum("ij,ik,il,jk,jl,kl->", t, t, t, t, t, t),
         (
             Peer("scipy", "by hand", lambda: _clique_pairs(low, i, j)),
-            duck_peer("by hand", sql, {"L": _edges(low)}),
+            duck_peer("oriented", sql.format("L", 24), tables),
+            duck_peer("naive", sql.format("E", 1), tables),
             c_loop(lambda: native.scalar("cliques4", *_csr_parts(a), mark, both, found)),
         ),
         (t,),
@@ -76,6 +80,8 @@ def _cycles(name: str, scale: float) -> Contest:
     t, acc = tr.asarray(a), np.empty(a.shape[0])
     sql = ("WITH p AS (SELECT a.i, b.j, count(*) AS n FROM E a JOIN E b ON a.j = b.i "
            "GROUP BY a.i, b.j) SELECT sum(n * n) FROM p")
+    every = ("SELECT count(*) FROM E a, E b, E c, E d WHERE a.j = b.i AND b.j = c.i AND c.j = d.i "
+             "AND d.j = a.i")
 
     def by_hand() -> Any:
         p = a @ a
@@ -86,6 +92,7 @@ def _cycles(name: str, scale: float) -> Contest:
         (
             guarded("scipy", "by hand", by_hand, gram_work(a)),
             duck_peer("by hand", sql, {"E": _edges(a)}),
+            duck_peer("naive", every, {"E": _edges(a)}),
             c_loop(lambda: native.scalar("cycles4", *_csr_parts(a), acc)),
         ),
         (t,),
@@ -105,6 +112,8 @@ def _paths(name: str, scale: float) -> Contest:
             Peer("scipy", "by hand", lambda: (ones @ a) @ (a @ (a @ ones))),
             guarded("scipy", "naive", lambda: (a @ a @ a).sum(), gram_work(a) * 20),
             duck_peer("by hand", sql, {"E": _edges(a)}),
+            duck_peer("naive", "SELECT count(*) FROM E a, E b, E c WHERE a.j = b.i AND b.j = c.i",
+                      {"E": _edges(a)}),
             c_loop(lambda: native.scalar("paths3", *_csr_parts(a), come, leave)),
         ),
         (t,),
@@ -121,7 +130,7 @@ def _depths(found: tuple[Any, Any], start: int) -> Any:
     return depth
 
 
-def _search(a: Any, start: int) -> Any:
+def _search(a: Any, start: int, trail: list[str] | None = None) -> Any:
     """The user's loop: next = any over i of (A[i, j] and frontier[i]), less what was seen."""
     n = a.shape[0]
     frontier = tr.from_coo([[start]], [True], (n,))
@@ -134,7 +143,16 @@ def _search(a: Any, start: int) -> Any:
         frontier, seen = tr.compute(reached & ~seen, reached | seen)
         (places,), stored = frontier.to_coo()  # False may be stored
         depth[places[stored]] = level
+        if trail is not None:
+            trail.append(f"{int(stored.sum()):,} of {n:,}, {frontier.format}")
     return depth
+
+
+def _trail(loop: Callable[[list[str]], Any]) -> list[str]:
+    """What a loop notes of its rounds."""
+    found: list[str] = []
+    loop(found)
+    return found
 
 
 def _scipy_search(a: Any, start: int) -> Any:
@@ -167,6 +185,7 @@ def _bfs(name: str, scale: float) -> Contest:
         (t,),
         eager=True,
         planned=lambda: tr.einsum("ij,i->j", t, one, add=tr.any, mul=tr.logical_and) & ~one,
+        trail=lambda: _trail(partial(_search, t, start)),
     )
 
 
@@ -186,11 +205,16 @@ def _scipy_rank(p: Any) -> Any:
     return x
 
 
-def _pagerank(scale: float) -> Contest:
+def _links(scale: float) -> Any:
+    """The probability to go from page j to page i."""
     a = data.matrix("webbase", scale)
     out = np.asarray(a.sum(axis=1)).ravel()
     p = sp.csr_array(a.T / np.where(out > 0, out, 1.0)[None, :])
-    p = sp.csr_array((p.data, p.indices.astype(np.int32), p.indptr.astype(np.int32)), p.shape)
+    return sp.csr_array((p.data, p.indices.astype(np.int32), p.indptr.astype(np.int32)), p.shape)
+
+
+def _pagerank(scale: float) -> Contest:
+    p = _links(scale)
     n = p.shape[0]
     tp, x0 = tr.asarray(p), tr.asarray(np.full(n, 1 / n))
     x, y = np.empty(n), np.empty(n)
@@ -207,6 +231,41 @@ def _pagerank(scale: float) -> Contest:
     )
 
 
+def _rank_from(p: Any, start: Any, trail: list[str] | None = None) -> Any:
+    """Ranks as seen from one page: all begins there and returns there."""
+    x = start
+    for _ in range(ROUNDS):
+        x = (DAMPING * (p @ x) + (1 - DAMPING) * start).compute()
+        if trail is not None:
+            trail.append(f"{x.nnz:,} of {x.shape[0]:,}, {x.format}")
+    return x
+
+
+def _pagerank_from(scale: float) -> Contest:
+    p = _links(scale)
+    n, page = p.shape[0], int(np.argmax(np.diff(p.tocsc().indptr)))
+    tp, t0 = tr.alternatives(tr.asarray(p), tr.asarray(p.tocsc())), tr.from_coo(
+        [[page]], [1.0], (n,))
+    dense = np.zeros(n)
+    dense[page] = 1.0
+
+    def by_hand() -> Any:
+        x = dense
+        for _ in range(ROUNDS):
+            x = DAMPING * (p @ x) + (1 - DAMPING) * dense
+        return x
+
+    return Contest(
+        lambda: _rank_from(tp, t0),
+        (Peer("scipy", "by hand", by_hand),),
+        (tp, t0),
+        eager=True,
+        planned=lambda: DAMPING * (tp @ t0) + (1 - DAMPING) * t0,
+        read=lambda x: x.to_numpy(),
+        trail=lambda: _trail(partial(_rank_from, tp, t0)),
+    )
+
+
 def _few(a: Any, x: Any, w1: Any, w2: Any, rows: Any) -> Job:
     """The expert computes the first layer for the neighbours of the asked nodes alone."""
 
@@ -219,6 +278,19 @@ def _few(a: Any, x: Any, w1: Any, w2: Any, rows: Any) -> Job:
         return np.maximum(small @ (hidden @ w2), 0)
 
     return job
+
+
+def _needed(a: Any, rows: Any, widths: tuple[int, int, int]) -> float:
+    """The share of the multiplications that the asked rows need."""
+    first, second, last = widths
+    part = a[rows]
+    near = a[np.unique(part.indices)]
+
+    def count(inner: Any, outer: Any) -> float:
+        hidden = inner.nnz * first + inner.shape[0] * second * (first + last)
+        return float(hidden + outer.nnz * last)
+
+    return count(near, part) / count(a, a)
 
 
 def _convolution(share: float, scale: float) -> Contest:
@@ -239,6 +311,7 @@ def _convolution(share: float, scale: float) -> Contest:
         ours,
         (Peer("scipy", "by hand", _few(a, x, w1, w2, rows)), Peer("scipy", "naive", naive)),
         (ta, tx, t1, t2),
+        share=_needed(a, rows, (64, 32, 8)),
     )
 
 
@@ -254,5 +327,6 @@ if data.has_graph("email-Enron"):
     add("bfs email-Enron", "frontier = any(A and frontier) & ~seen, until empty",
         partial(_bfs, "email-Enron"))
 add("pagerank webbase", "x = d * (P @ x) + (1 - d) / n, 20 times", _pagerank)
+add("pagerank webbase, one page", "x = d * (P @ x) + (1 - d) * e, 20 times", _pagerank_from)
 add("convolution 0.1%", "max(A @ max(A @ X @ W1, 0) @ W2, 0)[rows]", partial(_convolution, 0.001))
 add("convolution 100%", "max(A @ max(A @ X @ W1, 0) @ W2, 0)[rows]", partial(_convolution, 1.0))

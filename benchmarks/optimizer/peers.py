@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -19,17 +20,37 @@ from suite.case import Job, Peer, Problem
 LOOP = "c loop"
 #: A query that runs longer is interrupted and counts as not run.
 QUERY_SECONDS = 5.0
-#: Products of more multiplications are not given to a naive peer.
-MOST_WORK = 1.5e9
+#: Products of more multiplications are not given to a naive peer: a result may have as many
+#: entries of 12 bytes. Its time is estimated from smaller data.
+MOST_WORK = 4e8
+
+
+class Stopped(Exception):
+    """A peer that ran into its limit of so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"stopped after {seconds:.0f} s")
+        self.seconds = seconds
 
 
 @dataclass(frozen=True)
 class Contest(Problem):
     """planned: the lazy program to plan when ours is a loop around it. read: from our result to
-    the form that the peers' results are compared in."""
+    the form that the peers' results are compared in. trail: one line for each round of such a
+    loop, what is stored how. share: the part of the whole program's multiplications that the
+    asked part of the answer needs."""
 
     planned: Job | None = None
     read: Callable[[Any], Any] | None = None
+    trail: Callable[[], list[str]] | None = None
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class Heavy(Peer):
+    """A peer whose time goes with ``work`` multiplications."""
+
+    work: float = 0.0
 
 
 def c_loop(make: Callable[[], Job], read: Callable[[Any], Any] | None = None) -> Peer:
@@ -38,13 +59,15 @@ def c_loop(make: Callable[[], Job], read: Callable[[Any], Any] | None = None) ->
     return Peer("c", "loop", None if why else make(), skip=why, read=read)
 
 
-def torch_peer(form: str, make: Callable[[Any], Job], skip: str = "") -> Peer:
-    """``make`` gets the torch module and returns the job."""
+def torch_peer(form: str, make: Callable[[Any], Job], skip: str = "",
+               read: Callable[[Any], Any] | None = None) -> Peer:
+    """``make`` gets the torch module and returns the job; ``read`` gets its result as SciPy's."""
     if skip or find_spec("torch") is None:
         return Peer("torch", form, skip=skip or "not installed")
     torch = import_module("torch")
     torch.sparse.check_sparse_tensor_invariants.disable()
-    return Peer("torch", form, make(torch), read=_from_torch)
+    return Peer("torch", form, make(torch), read=_from_torch if read is None
+                else lambda result: read(_from_torch(result)))
 
 
 def _from_torch(result: Any) -> Any:
@@ -72,9 +95,14 @@ def duck_peer(form: str, sql: str, tables: Mapping[str, Mapping[str, Any]],
 
     def job() -> Any:
         timer = threading.Timer(QUERY_SECONDS, db.interrupt)
+        start = time.perf_counter()
         timer.start()
         try:
             return db.execute(sql).fetchnumpy()
+        except Exception as error:
+            if time.perf_counter() - start < QUERY_SECONDS:
+                raise
+            raise Stopped(QUERY_SECONDS) from error
         finally:
             timer.cancel()
 
@@ -121,4 +149,4 @@ def guarded(library: str, form: str, job: Job, work: float,
             read: Callable[[Any], Any] | None = None) -> Peer:
     """A peer that is left out where its form has too much work."""
     why = too_much(work)
-    return Peer(library, form, None if why else job, skip=why, read=read)
+    return Heavy(library, form, None if why else job, skip=why, read=read, work=work)

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 
-from optimizer import growth, native
-from optimizer.contest import HIT_LIMIT, LOOP_BEHIND, PLAN_LIMIT, Result
+from optimizer import growth, native, verdicts
+from optimizer.contest import HIT_LIMIT, LOOP_BEHIND, PLAN_LIMIT, Result, Timing
 from optimizer.peers import LOOP
 from suite.report import BEHIND, _table, ms
 
@@ -16,9 +16,8 @@ from suite.report import BEHIND, _table, ms
 @dataclass
 class Report:
     machine: dict[str, str]
-    threads: tuple[int, ...]
+    timing: Timing
     scale: float
-    best: bool = False
     rows: list[Result] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -33,10 +32,6 @@ def heading(threads: tuple[int, ...]) -> str:
             f"{'x loop':>6} {'naive':>8} {'plan ms':>7} {'hit us':>6}")
 
 
-def _best_ratio(row: Result) -> float | None:
-    return min((r for t in row.ours if (r := row.ratio(t)) is not None), default=None)
-
-
 def line(row: Result, threads: tuple[int, ...]) -> str:
     """The row for the terminal."""
     best, plan = row.best_peer, row.planning
@@ -44,13 +39,20 @@ def line(row: Result, threads: tuple[int, ...]) -> str:
     peer = f"{ms(best[1]):>8} {best[0]:<18}" if best else f"{'-':>8} {'':<18}"
     planned = f"{plan.first * 1e3:7.1f} {plan.hit * 1e6:6.0f}" if plan else f"{'-':>7} {'-':>6}"
     gap = "  <-- " + "; ".join(row.faults) if row.faults else ""
-    return (f"{row.name:<27} {times} {peer} {_two(_best_ratio(row)):>6} "
+    return (f"{row.name:<27} {times} {peer} {_two(row.peer_ratio):>6} "
             f"{ms(row.peers.get(LOOP)):>8} {_two(row.loop_ratio):>6} "
-            f"{ms(row.peers.get('scipy naive')):>8} {planned}{gap}")
+            f"{_naive(row):>8} {planned}{gap}")
+
+
+def _naive(row: Result) -> str:
+    """SciPy's time for the same program; with ~ where it was estimated."""
+    if "scipy naive" in row.estimated:
+        return "~" + ms(row.estimated["scipy naive"])
+    return ms(row.peers.get("scipy naive"))
 
 
 def _speed(report: Report) -> str:
-    threads = report.threads
+    threads = report.timing.threads
     head = ["case", "program", *(f"ours, {t} thread{'s' * (t > 1)}" for t in threads), "best peer",
             "its form", "ratio", "C loop", "ratio, 1 thread", "SciPy naive", "gain", "plan, ms",
             "hit, us"]
@@ -60,9 +62,9 @@ def _speed(report: Report) -> str:
         cells = [f"**{row.name}**" if row.faults else row.name, f"`{row.program}`"]
         cells += [ms(row.ours.get(t)) for t in threads]
         cells += [ms(best[1]), best[0]] if best else ["-", "-"]
-        cells += [_two(_best_ratio(row)), ms(row.peers.get(LOOP)), _two(row.loop_ratio)]
+        cells += [_two(row.peer_ratio), ms(row.peers.get(LOOP)), _two(row.loop_ratio)]
         gain = row.naive_gain
-        cells += [ms(row.peers.get("scipy naive")), "-" if gain is None else f"{gain:.0f}x"]
+        cells += [_naive(row), "-" if gain is None else f"{gain:.0f}x"]
         cells += [f"{plan.first * 1e3:.1f}", f"{plan.hit * 1e6:.0f}"] if plan else ["-", "-"]
         rows.append(cells)
     return _table(head, rows)
@@ -72,6 +74,8 @@ def _others(report: Report) -> str:
     rows = []
     for row in report.rows:
         shown = [f"{n} {ms(t)}" for n, t in sorted(row.peers.items(), key=lambda kv: kv[1])]
+        shown += [f"{n} > {ms(t)}" for n, t in row.over.items()]
+        shown += [f"{n} ~ {ms(t)}" for n, t in row.estimated.items()]
         rows.append([row.name, "; ".join(shown) or "-", "; ".join(row.notes) or "-"])
     return _table(["case", "ms", "not run"], rows)
 
@@ -79,7 +83,7 @@ def _others(report: Report) -> str:
 def summary(report: Report) -> str:
     """The verdict in words."""
     behind = [r for r in report.rows if r.faults]
-    held = sum(1 for r in report.rows if (x := _best_ratio(r)) is not None and x <= BEHIND)
+    held = sum(1 for r in report.rows if (x := r.peer_ratio) is not None and x <= BEHIND)
     near = [x for r in report.rows if (x := r.loop_ratio) is not None]
     return (f"{len(report.rows)} cases; within {BEHIND}x of the best peer in {held}; within "
             f"{LOOP_BEHIND}x of the hand-written loop in {sum(x <= LOOP_BEHIND for x in near)} of "
@@ -110,7 +114,8 @@ def markdown(report: Report) -> str:
     quick = "" if report.scale == 1 else f" Data scaled by {report.scale}: not for comparison."
     intro = (
         "Written by `python benchmarks/optimizer/run.py`. "
-        f"{'Fastest calls' if report.best else 'Medians'} in milliseconds; ours is the "
+        f"{'Fastest calls' if report.timing.best else 'Medians'} in milliseconds"
+        f"{' of processor time' if report.timing.cpu else ''}; ours is the "
         "naive program; all contestants interleaved in one process, every answer compared before "
         "timing. Ratio: ours on the better number of threads / best peer. Peers run as they come "
         "(DuckDB and PyTorch on all cores, SciPy on one); the C loop is the best plan written by "
@@ -125,7 +130,9 @@ def markdown(report: Report) -> str:
         "its 76.9M entries; NIPS has the 3.1M of FROSTT and of the printed density.")
     return "\n\n".join([
         f"# Optimizer benchmarks, {date.today().isoformat()}", intro, data,
-        "## Machine\n\n" + machine, "## Speed\n\n" + summary(report) + "\n\n" + _speed(report),
+        "## Machine\n\n" + machine,
+        "## What it must show\n\n" + verdicts.table(report.rows), *_trails(report),
+        "## Speed\n\n" + summary(report) + "\n\n" + _speed(report),
         *_growth(report), "## All contestants\n\n" + _others(report),
         f"Whole run: {report.seconds / 60:.1f} minutes."]) + "\n"
 
@@ -148,6 +155,12 @@ def _growth(report: Report) -> list[str]:
                      f"{most / least:.1f}x the time for {(last / first) ** 2:,.0f}x the cells"])
     return [f"## Cost by shape, entries constant\n\n![growth]({_stem(report)}-growth.svg)\n\n"
             + _table(["program", *(f"{int(x):,}" for x in sides), "growth"], rows)]
+
+
+def _trails(report: Report) -> list[str]:
+    """Rounds of iterative programs, with what is stored how."""
+    found = [f"*{row.name}*: " + "; ".join(row.trail) + "." for row in report.rows if row.trail]
+    return ["## Plans re-chosen\n\n" + "\n\n".join(found)] if found else []
 
 
 def write(report: Report, folder: Path) -> Path:

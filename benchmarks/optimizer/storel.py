@@ -91,6 +91,7 @@ def _sum_mmm(name: str, scale: float) -> Contest:
             Peer("scipy", "by hand", lambda: (a @ (b @ right)).sum()),
             Peer("scipy", "by hand, columns", lambda: (left @ a) @ (b @ right)),
             Peer("scipy", "naive", lambda: (a @ b).sum()),
+            Peer("sparse", "by hand", lambda: (ga @ (gb @ right)).sum()),
             guarded("sparse", "naive", lambda: (ga @ gb).sum(), _work(a, b) * 8),
             torch_peer("by hand", lambda t: partial(
                 _torch_sum, torch_csr(t, a), torch_csr(t, b), t.ones(COLUMNS, dtype=t.float64))),
@@ -113,6 +114,7 @@ def _batax(name: str, scale: float) -> Contest:
     a = data.matrix(name, scale)
     x = np.random.default_rng(5).random(a.shape[1])
     ta, tx, turned, out = tr.asarray(a), tr.asarray(x), a.T, np.empty(a.shape[1])
+    ga, gturned = gcxs(a), gcxs(sp.csr_array(a.T))
     sql = ("WITH t AS (SELECT A.i, sum(A.v * x.v) AS v FROM A JOIN x ON A.j = x.i GROUP BY A.i) "
            f"SELECT A.j AS i, {BETA} * sum(A.v * t.v) AS v FROM A JOIN t ON A.i = t.i GROUP BY A.j")
     return Contest(
@@ -120,6 +122,7 @@ def _batax(name: str, scale: float) -> Contest:
         (
             Peer("scipy", "by hand", lambda: BETA * (turned @ (a @ x))),
             guarded("scipy", "naive", lambda: BETA * ((a.T @ a) @ x), gram_work(a)),
+            Peer("sparse", "by hand", lambda: BETA * (gturned @ (ga @ x))),
             Peer("sparse", "naive", skip="A.T @ A of PyData/Sparse takes ten times SciPy's"),
             torch_peer("by hand", lambda t: partial(
                 _torch_batax, torch_csr(t, a), torch_csr(t, sp.csr_array(a.T)), t.from_numpy(x))),

@@ -11,7 +11,7 @@ import sparse
 
 import tensorel as tr
 from optimizer import data, native
-from optimizer.peers import Contest, c_loop, coo, duck_peer, guarded
+from optimizer.peers import Contest, c_loop, coo, duck_peer, guarded, torch_csr, torch_peer
 from suite.case import Job, Peer, add
 from suite.data import Entries, dense
 
@@ -89,6 +89,8 @@ def _ttm(name: str, layout: str, scale: float) -> Contest:
         lambda: tr.einsum("ijl,kl->ijk", tx, tb),
         (
             Peer("scipy", "fibres", lambda: leaf @ by_row, read=read),
+            torch_peer("fibres", lambda t: partial(
+                _product, torch_csr(t, leaf), torch_csr(t, by_row)), read=read),
             guarded("sparse", "naive", lambda: sparse.tensordot(s, sb, axes=([2], [1])),
                     x.values.size * 150.0, flat_coo),
             duck_peer("by hand", sql, {"A": _relation(x), "B": coo(by_row)},
@@ -121,6 +123,7 @@ def _mttkrp_sparse(name: str, layout: str, scale: float) -> Contest:
         lambda: tr.einsum("ikl,kj,lj->ij", tx, tb, tc),
         (
             Peer("scipy", "fibres", lambda: root @ ((leaf @ c) * b[middle])),
+            Peer("torch", "fibres", skip="no product of two sparse matrices by entries"),
             Peer("sparse", "naive", skip="makes all nnz x 25 products: over 20 s"),
             duck_peer("by hand", sql, tables, lambda t: sp.csr_array(
                 (t["v"], (t["i"], t["j"])), shape=out.shape)),
@@ -141,12 +144,23 @@ def _mttkrp_dense(name: str, scale: float) -> Contest:
         lambda: tr.einsum("ikl,kj,lj->ij", tx, tb, tc),
         (
             Peer("scipy", "fibres", lambda: root @ (b[middle] * (leaf @ c))),
+            torch_peer("fibres", partial(_torch_mttkrp, root, leaf, middle, b, c)),
             Peer("sparse", "naive", skip="makes all nnz x 25 products: over 20 s"),
             Peer("duckdb", "by hand", skip="dense factors as relations: over 10 s"),
             c_loop(lambda: native.loop("mttkrp_dense", *_tree(x), b, c, RANK, out), lambda _: out),
         ),
         (tx, tb, tc),
     )
+
+
+def _product(x: Any, y: Any) -> Any:
+    return x @ y
+
+
+def _torch_mttkrp(root: Any, leaf: Any, middle: Any, b: Any, c: Any, t: Any) -> Job:
+    top, low = torch_csr(t, root), torch_csr(t, leaf)
+    tb, tc, at = t.from_numpy(b), t.from_numpy(c), t.from_numpy(middle.astype(np.int64))
+    return lambda: top @ (tb[at] * (low @ tc))
 
 
 for _name in data.TENSORS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from suite.case import Job
@@ -30,16 +30,19 @@ class Times:
         return statistics.median(self.seconds) if self.seconds else None
 
 
-def once(job: Job) -> float:
-    start = time.perf_counter()
+Clock = Callable[[], float]
+
+
+def once(job: Job, clock: Clock = time.perf_counter) -> float:
+    start = clock()
     job()
-    return time.perf_counter() - start
+    return clock() - start
 
 
-def turn(job: Job, warm: float) -> float:
+def turn(job: Job, warm: float, clock: Clock = time.perf_counter) -> float:
     """The median of a few calls in a row."""
     calls = min(max(round(TURN / max(warm, 1e-9)), 1), CALLS)
-    return statistics.median([once(job) for _ in range(calls)])
+    return statistics.median([once(job, clock) for _ in range(calls)])
 
 
 def _warm(jobs: Mapping[str, Job], limit: float) -> tuple[dict[str, float], dict[str, Times]]:
@@ -61,7 +64,8 @@ def _warm(jobs: Mapping[str, Job], limit: float) -> tuple[dict[str, float], dict
 
 
 def interleave(
-    jobs: Mapping[str, Job], budget: float, *, least: int = 5, most: int = 40
+    jobs: Mapping[str, Job], budget: float, *, least: int = 5, most: int = 40,
+    clock: Clock = time.perf_counter,
 ) -> dict[str, Times]:
     """Times of each job over at least ``least`` rounds, ``budget`` seconds in all where that is
     more. A contestant that is far behind and slow (4x, over 2 s) keeps its warm call alone."""
@@ -79,7 +83,7 @@ def interleave(
         for number in range(rounds):
             shift = number % len(racing)
             for name in racing[shift:] + racing[:shift]:
-                result[name].seconds.append(turn(jobs[name], warm[name]))
+                result[name].seconds.append(turn(jobs[name], warm[name], clock))
     finally:
         gc.enable()
     return {name: result[name] for name in jobs}
