@@ -23,6 +23,9 @@ def cell_loops(nest: Nest) -> tuple[tuple[str, ...], tuple[str, ...]]:
 class Assembler:
     """Base: loops around cells; subclasses deliver cells."""
 
+    #: something is done where an output loop's body begins and ends
+    marks_rows = False
+
     def __init__(self, low: Lowering) -> None:
         self.low = low
         self.nest = low.nest
@@ -36,7 +39,8 @@ class Assembler:
         self.prepare()
         self.low.loops_inside = bool(self.tail)
         self.low.may_repeat_body = not self.tail and not self.low.inner_reductions()
-        self.low.loops(self.outer, self._support, self._cell, self.enter, self.leave,
+        hooks = (self.enter, self.leave) if self.marks_rows else (None, None)
+        self.low.loops(self.outer, self._support, self._cell, *hooks,
                        depth=0 if self.outer else 1)
         self.finish()
 

@@ -1,56 +1,82 @@
-"""Reductions over all entries of one operand need not know where the entries are.
+"""Leading loops whose index nothing but one operand knows.
 
-sum(A * A), max(A), the trace of A.T @ A: each stored value is visited once, whatever its row. The
-entries of a range of rows lie side by side, so one loop over the value array replaces the loops
-over the levels: it is vectorized, and empty rows cost nothing."""
+sum(A * A), sum(A @ x), A.sum(axis=0) by rows: in which row an entry stands does not matter. The
+entries of a range of rows lie side by side, so one loop over them replaces the loops over the
+levels: it is vectorized where nothing else is read, and short or empty rows cost nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from tensorel.ir.nodes import Call, Expr, Index, Read, Reduce
+from tensorel.ir.nodes import Call, Expr, Index, Read
 from tensorel.kernels.spec import Slot
+from tensorel.kernels.support import Formula
+from tensorel.records import dataclass
 from tensorel.storage.levels import Compressed, Dense
 from tensorel.storage.stack import Stack
 
 
-def flat_read(body: Expr, order: tuple[str, ...], extents: Mapping[str, int]) -> Read | None:
-    """The one read of a body whose levels are just the loops ``order``, in that order; None if
-    the body depends on these indices in any other way, or if the loops below the first leave out
-    some of its entries (the first one is cut into ranges, whatever its extent)."""
-    found: Read | None = None
-    stack = [body]
-    while stack:
-        e = stack.pop()
-        if e.free.isdisjoint(order):
-            continue
-        match e:
-            case Read():
-                if found is not None and e is not found:
-                    return None
-                found = e
-            case Call():
-                stack.extend(e.args)
-            case Index() | Reduce():
-                return None
-            case _:
-                return None
-    if found is None or len(order) < 2 or not _levels_are(found, order):
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """One loop over the entries of a read's level serves for the loops over the levels down to
+    it. ``plain``: nothing else asks for their coordinate."""
+
+    read: Read
+    level: int
+    plain: bool
+
+
+def flat_level(roots: Sequence[Expr], names: Sequence[str], extents: Mapping[str, int]
+               ) -> Flat | None:
+    """The operand whose levels are the loops ``names``, the first of which nothing else knows.
+    None where loops below the first leave out entries (the first is cut into ranges, whatever its
+    extent)."""
+    users = _users(roots)
+    read = next(iter(users.get(names[0], ())), None)
+    if not isinstance(read, Read):
         return None
-    shape = found.tensor.shape
-    axes = found.tensor.data.format.order  # type: ignore[attr-defined]
-    return found if all(
-        extents[n] == shape[a] for n, a in zip(order[1:], axes[1:])) else None
+    fmt = read.tensor.data.format  # type: ignore[attr-defined]
+    if type(fmt) is not Stack or fmt.is_dense:
+        return None
+    count = 0  # levels that are loops, one by one
+    while count < min(len(names), len(fmt.order)) and _is_loop(read, count, names, extents):
+        count += 1
+    below = [read.indices[a] for a in fmt.order[count:]]
+    alone = 0  # of these, the ones that nothing else knows
+    while alone < count and users[names[alone]] == {read} \
+            and not any(names[alone] in i.free for i in below):
+        alone += 1
+    last = alone if alone < count and type(fmt.levels[alone]) is Compressed else alone - 1
+    return Flat(read, last, last < alone) if last > 0 else None
 
 
-def _levels_are(read: Read, order: tuple[str, ...]) -> bool:
+def _is_loop(read: Read, k: int, names: Sequence[str], extents: Mapping[str, int]) -> bool:
     slot = read.tensor.data  # type: ignore[attr-defined]
     assert isinstance(slot, Slot)
-    fmt = slot.format
-    if type(fmt) is not Stack or fmt.is_dense or len(fmt.order) != len(order):
+    axis, level = slot.format.order[k], slot.format.levels[k]
+    index = read.indices[axis]
+    if not isinstance(index, Index) or index.name != names[k]:
         return False
-    places = [read.indices[a] for a in fmt.order]
-    plain = all(isinstance(i, Index) and i.name == n for i, n in zip(places, order))
-    return plain and all(
-        isinstance(level, Dense) or (type(level) is Compressed and not level.runs)
-        for level in fmt.levels)
+    if k and extents[names[k]] != read.tensor.shape[axis]:
+        return False
+    return isinstance(level, Dense) or (type(level) is Compressed and not level.runs)
+
+
+def _users(roots: Sequence[Expr]) -> dict[str, set[Expr]]:
+    """Who knows an index: reads, inner reductions, or the bare index in the formula."""
+    found: dict[str, set[Expr]] = {}
+    stack = list(roots)
+    while stack:
+        e = stack.pop()
+        if isinstance(e, Call):
+            stack.extend(e.args)
+        else:
+            for name in e.free:
+                found.setdefault(name, set()).add(e)
+    return found
+
+
+def needs(support: Formula, read: Read) -> bool:
+    """There is nothing where the read has no entry."""
+    parts = support.parts if support.kind == "and" else (support,)
+    return any(p.kind == "has" and p.read is read for p in parts)

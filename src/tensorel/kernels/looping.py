@@ -29,6 +29,22 @@ from tensorel.records import dataclass
 from tensorel.storage.levels import Compressed, Walk
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Span:
+    """Entries of a level that lie side by side, whatever stands above them."""
+
+    access: Access
+    level: int
+    lo: Expr
+    hi: Expr
+
+    def walk(self) -> Walk:
+        a = self.access
+        found = a.slot.format.levels[self.level].walk(a.arrays, (self.lo,), ())
+        zero = const(0, INT64)  # of a dense level: nothing asks for the coordinate
+        return found or Walk(self.lo, self.hi, lambda q: zero, lambda q: (q,))
+
+
 @dataclass(eq=False)
 class Looper:
     """One loop: chooses leaders and followers and writes the loop around the body."""
@@ -40,6 +56,7 @@ class Looper:
     checked: bool
     innermost: bool
     last: bool = False  # no loops inside
+    span: Span | None = None  # leads, and stands for the loops before
     merged: tuple[Access, ...] = ()
 
     def run(self, body: Callable[[], None]) -> None:
@@ -50,6 +67,9 @@ class Looper:
         states = {a: a.state() for a in low.accesses.values()}
         bound, done = dict(low.bound), dict(low.done_reductions)
         candidates = {a.read: a for a in low.accesses.values() if self._is_candidate(a)}
+        if self.span is not None:
+            self.span.access.depth = self.span.level
+            candidates = {self.span.access.read: self.span.access}
         leaders = self._leaders(candidates)
         partner = self._partner(leaders, candidates)
         followers = [a for a in candidates.values() if a not in leaders and a is not partner]
@@ -283,6 +303,8 @@ class Looper:
     def _range(self, a: Access) -> tuple[Walk, Expr, Expr, int, Expr]:
         """The part of the walk whose coordinates fall into this loop's range."""
         low = self.low
+        if self.span is not None:
+            return self.span.walk(), self.span.lo, self.span.hi, 1, const(0, INT64)
         walk, lo, hi = low.open_walk(a)
         parts = split_affine(a.index, self.name)
         assert parts is not None

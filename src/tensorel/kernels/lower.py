@@ -33,13 +33,14 @@ from tensorel.ir.nodes import (
     const,
     postorder,
 )
-from tensorel.kernels.flat import flat_read
-from tensorel.kernels.looping import Looper
-from tensorel.kernels.loops import Assign, For, If
-from tensorel.kernels.reading import Access, Reading
-from tensorel.kernels.spec import Let
-from tensorel.kernels.support import TRUE, Analysis, Cover, Formula, has, rounds
+from tensorel.kernels.flat import flat_level, needs
+from tensorel.kernels.looping import Looper, Span
+from tensorel.kernels.loops import Assign, If
+from tensorel.kernels.reading import Reading
+from tensorel.kernels.spec import Assembly, Let
+from tensorel.kernels.support import TRUE, Analysis, Cover, Formula, rounds
 from tensorel.kernels.workspaces import add, clear, level_of, support_of
+from tensorel.storage.levels import Level
 
 Supports = Callable[[str], Formula]  # by loop index
 
@@ -194,11 +195,9 @@ class Lowering(Reading):
         if not names:
             innermost()
             return
-        if depth == 0 and enter is None:
-            read = flat_read(self.nest.body, names, self.nest.extent)
-            if read is not None and all(support(n) == has(read) for n in names):
-                self._flat(self.accesses[read], innermost)
-                return
+        span = self._flat(names, support) if depth == 0 and enter is None else None
+        if span is not None:
+            names = names[span.level:]
         name, rest = names[0], names[1:]
 
         def body() -> None:
@@ -211,7 +210,7 @@ class Lowering(Reading):
         inside = bool(rest) or self.loops_inside or self._waits()
         Looper(
             self, name, support(name), depth == 0, inside or depth == 0,
-            not rest and self.may_repeat_body, not inside,
+            not rest and self.may_repeat_body, not inside, span,
         ).run(body)
 
     def _waits(self) -> bool:
@@ -260,31 +259,30 @@ class Lowering(Reading):
          self.loops_inside, self.announce, self.bound, self.done_reductions,
          self.selects) = outside
 
-    def _flat(self, a: Access, innermost: Callable[[], None]) -> None:
-        """One loop over the values of the entries in the range of this call."""
+    def _flat(self, names: tuple[str, ...], support: Supports) -> Span | None:
+        """The entries of an operand within the range of this call, where one loop over them
+        serves for the leading loops: all else that it reads is dense."""
+        roots, out = self.roots, self.nest.output
+        if out.assembly is Assembly.SHARED:  # results have the place of the entry
+            roots = [e for e in (self.nest.body, out.guard) if e is not None]
+        found = flat_level(roots, names, self.nest.extent) if not self.lets else None
+        if found is None:
+            return None
+        read, level = found.read, found.level
+        a, flat = self.accesses[read], frozenset(names[: level + 1])
+        if not all(needs(support(n), read) for n in flat) or a.depth or any(
+                b is not a and not b.slot.format.is_dense and not b.read.free.isdisjoint(flat)
+                for b in self.accesses.values()):
+            return None
+        ends: list[Expr] = [self.lo, self.hi]
         levels, arrays = a.slot.format.levels, a.arrays
-        begin: Expr = self.lo
-        end: Expr = self.hi
         if not levels[0].full:
             walk, lo, hi = self.open_walk(a)
-            begin = self.lower_bound(walk, lo, hi, self.lo)
-            end = self.lower_bound(walk, begin, hi, self.hi)
-        for level in levels[1:]:
-            ends = []
-            for p in (begin, end):
-                found = level.find(arrays, (p,), (), const(0, INT64))
-                below = level.walk(arrays, (p,), ())
-                child = below.lo if below is not None else found.child[0]  # type: ignore[union-attr]
-                ends.append(self.let("p", child))
-            begin, end = ends
-        p = self.fresh("p")
-        state = a.state()
-        with self.block() as body:
-            a.depth, a.position = len(levels), (p,)
-            self.resolve(a)
-            innermost()
-        a.restore(state)
-        self.emit(For(p, begin, end, tuple(body), checked=True))
+            ends = [self.lower_bound(walk, lo, hi, p) for p in ends]
+        for below in levels[1: level + 1]:
+            ends = [self.let("p", _first(below, arrays, p)) for p in ends]
+        self.bound.update(dict.fromkeys(names[:level], const(0, INT64)))
+        return Span(a, level, ends[0], ends[1])
 
     def _hoist(self) -> None:
         """Resolve what the bound indices determine; inner loops then read locals."""
@@ -312,6 +310,16 @@ class Lowering(Reading):
             elif isinstance(e, Call):
                 stack.extend(e.args)
         return found
+
+
+def _first(level: Level, arrays: dict[str, Source], parent: Expr) -> Expr:
+    """The first position below a parent."""
+    walk = level.walk(arrays, (parent,), ())
+    if walk is not None:
+        return walk.lo
+    found = level.find(arrays, (parent,), (), const(0, INT64))
+    assert found is not None
+    return found.child[0]
 
 
 def absent(e: Expr, gone: Callable[[Read], bool]) -> Expr:

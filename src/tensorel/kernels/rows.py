@@ -35,6 +35,8 @@ class LevelAssembler(Assembler):
     ``pos`` gets the children of each position of the dense levels, and in the end their running
     sums over the range of this call, starting from what the buffers held before it."""
 
+    marks_rows = True
+
     def prepare(self) -> None:
         out, low = self.out, self.low
         self.rank = len(out.axes)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from tensorel.ir.nodes import Call, Read, Source, postorder
-from tensorel.kernels.flat import flat_read
+from tensorel.kernels.flat import flat_level
 from tensorel.kernels.spec import Assembly
 from tensorel.kernels.support import Formula, has
 from tensorel.plan.decide import Option
@@ -205,10 +205,11 @@ class NestSearch(Outputs):
 
     def _flat(self, order: tuple[str, ...], supports: dict[str, Formula]) -> Simulation | None:
         """The work of one loop over the values of an operand, where that is all."""
-        read = flat_read(self.body, order, self.extents)
-        if read is None or any(supports[n] != has(read) for n in order):
+        flat = flat_level((self.body,), order, self.extents) if len(order) > 1 else None
+        if flat is None or not flat.plain or flat.level < len(order) - 1 \
+                or any(supports[n] != has(flat.read) for n in order):
             return None
-        count = next(o.count for o in self.operands if o.read is read)
+        count = next(o.count for o in self.operands if o.read is flat.read)
         return Simulation(count * self.costs.vector_step, 1.0, iterations=count)
 
 
