@@ -18,7 +18,7 @@ from tensorel.kernels.assemble import Lowered, lower_nest
 from tensorel.kernels.crew import run_calls
 from tensorel.kernels.loops import Status
 from tensorel.kernels.runtime import Call, CompiledKernel, Control, GrowBuffer, compile, run_ranges
-from tensorel.kernels.spec import Nest, Slot
+from tensorel.kernels.spec import Assembly, Nest, Slot
 from tensorel.kernels.workspaces import hopeful, start
 from tensorel.plan.definitions import replace_exprs
 from tensorel.plan.physical import KernelStep
@@ -152,8 +152,17 @@ class Job:
         kernel = self.ready.lowered.kernel
         row = sum(b.dtype.itemsize for b in kernel.buffers)
         room = min(self.step.count * 1.1, self.control.budget / max(row, 1) / 2) / parts
-        capacity = int(room) + 16
-        return {b.name: GrowBuffer(b.dtype, capacity) for b in kernel.buffers}
+        most = self._nodes() if self.out.assembly is Assembly.LEVELS else {}
+        return {b.name: GrowBuffer(b.dtype, int(min(room, most.get(b.name, room))) + 16)
+                for b in kernel.buffers}
+
+    def _nodes(self) -> dict[str, float]:
+        """No level has more nodes than its axes have cells."""
+        found, cells = {}, 1.0
+        for k, name in enumerate(self.out.axes):
+            cells *= self.extents[name]
+            found[f"idx{k}"] = found[f"kids{k}"] = cells
+        return found
 
     @property
     def workers(self) -> int:

@@ -45,7 +45,7 @@ class LevelAssembler(Assembler):
             k: low.buffer(f"idx{k}", out.index_dtypes[k]) for k in range(out.dense, self.last + 1)
         }
         self.kids: dict[int, Buffer] = {
-            k: low.buffer(f"kids{k}", INT64) for k in range(out.dense, self.last)
+            k: low.buffer(f"kids{k}", out.index_dtypes[k + 1]) for k in range(out.dense, self.last)
         }
         self.values = low.buffer("val", out.dtype)
         self.pos = low.own_array("pos", out.place_dtype) if out.dense else None
@@ -54,9 +54,10 @@ class LevelAssembler(Assembler):
             low.emit(Length(self.before, self.indices[out.dense]))
         self.starts: dict[int, Local] = {}
         self.reserved = False
-        self.workspace: Workspace | DenseRow | None = None
+        self.workspace: Word | DenseRow | None = None
         if any(n in self.nest.reduced for n in self.outer):
-            self.workspace = DenseRow(self) if out.dense_tail else Workspace(self)
+            kind = DenseRow if out.dense_tail else Workspace if out.bitmap_levels else Word
+            self.workspace = kind(self)
         low.announce = self._announce
         self.accumulates = False
 
@@ -103,7 +104,7 @@ class LevelAssembler(Assembler):
             return
         with low.block() as then:
             low.emit(Append(self.indices[level], self.coordinate(level)))
-            low.emit(Append(self.kids[level], count))
+            low.emit(Append(self.kids[level], convert(count, self.kids[level].dtype)))
         low.emit(If(compare(ops.greater, count, 0), tuple(then)))
 
     def finish(self) -> None:
@@ -199,28 +200,22 @@ class DenseRow:
         low.emit(If(compare(ops.greater, self.touched, 0), tuple(then)))
 
 
-class Workspace:
-    """A dense row of accumulators, a bitmap of the touched ones, and above it a 64-ary tree of
-    bitmaps with its root word in a register.
-
-    The first ``LISTED`` touched columns of a row are only listed. Most rows end with that: the
-    list is sorted by insertion. When a row has more, the tree takes over: setting a bit touches a
-    level above only when its word was zero, and flushing walks the set bits from the root. Either
-    way touched entries come out in ascending order, in time proportional to their number."""
+class Word:
+    """A dense row of at most 64 accumulators; the touched ones are bits of a register, which
+    flushing walks in ascending order."""
 
     def __init__(self, owner: LevelAssembler) -> None:
         low = owner.low
         self.owner = owner
         self.low = low
         self.values = low.own_array("w_val", owner.out.dtype)
-        self.bits = [low.own_array(f"w_bits{k}", UINT64) for k in range(owner.out.bitmap_levels)]
-        self.list = low.own_array("w_list", INT64)
         self.seen = low.own_array("w_seen", INT64) if owner.nest.counted else None
-        self.touched, self.root = low.fresh("touched"), low.fresh("root", UINT64)
-        low.emit(Assign(self.touched, const(0, INT64)))
+        self.bits: list[Source] = []  # levels of the bitmap below the register
+        self.root = low.fresh("root", UINT64)
         low.emit(Assign(self.root, const(0, UINT64)))
 
     def add(self, value: Expr, seen: Expr | None) -> None:
+        """One more value for a column."""
         low = self.low
         op = self.owner.nest.op
         assert op is not None
@@ -229,74 +224,27 @@ class Workspace:
         low.emit(Store(self.values, at, low.combine(op, old, value)))
         if self.seen is not None and seen is not None:
             low.emit(Store(self.seen, at, plus(Read(self.seen, (at,)), seen)))
-        word = low.let("word", Call(ops.right_shift, (at, const(6, INT64))))
-        held = low.let("old", Read(self.bits[0], (word,)))
-        bit = low.let("bit", self._bit(at))
-        with low.block() as then:
-            low.emit(Store(self.bits[0], word, Call(ops.bitwise_or, (held, bit))))
-            with low.block() as listed:
-                low.emit(Store(self.list, self.touched, at))
-            with low.block() as up:
-                self._mark(word, 1)
-            marked = If(Call(ops.equal, (held, const(0, UINT64))), tuple(up))
-            low.emit(If(compare(ops.less, self.touched, LISTED), tuple(listed), (marked,)))
-            low.emit(Assign(self.touched, plus(self.touched, 1)))
-        zero = const(0, UINT64)
-        low.emit(If(Call(ops.equal, (Call(ops.bitwise_and, (held, bit)), zero)), tuple(then)))
+        self.touch(at)
+
+    def touch(self, at: Expr) -> None:
+        self.low.emit(Assign(self.root, Call(ops.bitwise_or, (self.root, self._bit(at)))))
+
+    def flush(self) -> None:
+        """Append the touched entries in order and clear the workspace."""
+        count = convert(Call(ops.bitwise_count, (self.root,)), INT64)
+        with self.low.block() as some:
+            self._reserve(self.low.let("count", count))
+            self._walk(self.root, 0, const(0, INT64))
+        self.low.emit(If(Call(ops.not_equal, (self.root, const(0, UINT64))), tuple(some)))
+
+    def _reserve(self, count: Expr) -> None:
+        owner = self.owner
+        self.low.emit(Reserve(owner.indices[owner.last], count))
+        self.low.emit(Reserve(owner.values, count))
 
     def _bit(self, at: Expr) -> Expr:
         low_six = convert(Call(ops.bitwise_and, (at, const(63, INT64))), UINT64)
         return Call(ops.left_shift, (const(1, UINT64), low_six))
-
-    def _mark(self, at: Expr, level: int) -> None:
-        """Set the bit of a word of the level below."""
-        low = self.low
-        if level == len(self.bits):
-            low.emit(Assign(self.root, Call(ops.bitwise_or, (self.root, self._bit(at)))))
-            return
-        word = low.let("word", Call(ops.right_shift, (at, const(6, INT64))))
-        old = low.let("old", Read(self.bits[level], (word,)))
-        low.emit(Store(self.bits[level], word, Call(ops.bitwise_or, (old, self._bit(at)))))
-        with low.block() as up:
-            self._mark(word, level + 1)
-        low.emit(If(Call(ops.equal, (old, const(0, UINT64))), tuple(up)))
-
-    def flush(self) -> None:
-        """Append the touched entries in order and clear the workspace."""
-        low, owner = self.low, self.owner
-        low.emit(Reserve(owner.indices[owner.last], self.touched))
-        low.emit(Reserve(owner.values, self.touched))
-        with low.block() as few:
-            self._flush_list()
-        with low.block() as many:
-            place = low.fresh("k")
-            with low.block() as mark:
-                at = low.let("at", Read(self.list, (place,)))
-                self._mark(Call(ops.right_shift, (at, const(6, INT64))), 1)
-            low.emit(For(place, const(0, INT64), const(LISTED, INT64), tuple(mark)))
-            self._walk(self.root, len(self.bits), const(0, INT64))
-        low.emit(If(compare(ops.less_equal, self.touched, LISTED), tuple(few), tuple(many)))
-        low.emit(Assign(self.touched, const(0, INT64)))
-
-    def _flush_list(self) -> None:
-        """Sort the list by insertion and append its entries."""
-        low = self.low
-        k, j, at = low.fresh("k"), low.fresh("j"), low.fresh("at")
-        before = Read(self.list, (minus(j, 1),))
-        more = Call(ops.logical_and, (
-            compare(ops.greater, j, 0), compare(ops.greater, before, at)))
-        move: tuple[Stmt, ...] = (Store(self.list, j, before), Assign(j, minus(j, 1)))
-        insert: tuple[Stmt, ...] = (
-            Assign(at, Read(self.list, (k,))), Assign(j, k), While(more, move),
-            Store(self.list, j, at),
-        )
-        low.emit(For(k, const(1, INT64), self.touched, insert))
-        with low.block() as body:
-            here = low.let("at", Read(self.list, (k,)))
-            word = low.let("word", Call(ops.right_shift, (here, const(6, INT64))))
-            low.emit(Store(self.bits[0], word, const(0, UINT64)))
-            self._emit_entry(here)
-        low.emit(For(k, const(0, INT64), self.touched, tuple(body)))
 
     def _walk(self, rest: Local, level: int, word: Expr) -> None:
         """Visit the set bits of a word in ascending order; ``rest`` ends as zero."""
@@ -329,3 +277,86 @@ class Workspace:
         value = low.let("x", owner.complete(Read(self.values, (at,)), seen))
         low.emit(Store(self.values, at, const(op.identity(out.dtype), out.dtype)))
         owner.entry(convert(at, out.index_dtypes[owner.last]), value, reserved=True)
+
+
+class Workspace(Word):
+    """A dense row of accumulators, a bitmap of the touched ones, and above it a 64-ary tree of
+    bitmaps with its root word in a register.
+
+    The first ``LISTED`` touched columns of a row are only listed. Most rows end with that: the
+    list is sorted by insertion. When a row has more, the tree takes over: setting a bit touches a
+    level above only when its word was zero, and flushing walks the set bits from the root. Either
+    way touched entries come out in ascending order, in time proportional to their number."""
+
+    def __init__(self, owner: LevelAssembler) -> None:
+        super().__init__(owner)
+        low = owner.low
+        self.bits = [low.own_array(f"w_bits{k}", UINT64) for k in range(owner.out.bitmap_levels)]
+        self.list = low.own_array("w_list", INT64)
+        self.touched = low.fresh("touched")
+        low.emit(Assign(self.touched, const(0, INT64)))
+
+    def touch(self, at: Expr) -> None:
+        low = self.low
+        word = low.let("word", Call(ops.right_shift, (at, const(6, INT64))))
+        held = low.let("old", Read(self.bits[0], (word,)))
+        bit = low.let("bit", self._bit(at))
+        with low.block() as then:
+            low.emit(Store(self.bits[0], word, Call(ops.bitwise_or, (held, bit))))
+            with low.block() as listed:
+                low.emit(Store(self.list, self.touched, at))
+            with low.block() as up:
+                self._mark(word, 1)
+            marked = If(Call(ops.equal, (held, const(0, UINT64))), tuple(up))
+            low.emit(If(compare(ops.less, self.touched, LISTED), tuple(listed), (marked,)))
+            low.emit(Assign(self.touched, plus(self.touched, 1)))
+        zero = const(0, UINT64)
+        low.emit(If(Call(ops.equal, (Call(ops.bitwise_and, (held, bit)), zero)), tuple(then)))
+
+    def _mark(self, at: Expr, level: int) -> None:
+        """Set the bit of a word of the level below."""
+        low = self.low
+        if level == len(self.bits):
+            low.emit(Assign(self.root, Call(ops.bitwise_or, (self.root, self._bit(at)))))
+            return
+        word = low.let("word", Call(ops.right_shift, (at, const(6, INT64))))
+        old = low.let("old", Read(self.bits[level], (word,)))
+        low.emit(Store(self.bits[level], word, Call(ops.bitwise_or, (old, self._bit(at)))))
+        with low.block() as up:
+            self._mark(word, level + 1)
+        low.emit(If(Call(ops.equal, (old, const(0, UINT64))), tuple(up)))
+
+    def flush(self) -> None:
+        low = self.low
+        self._reserve(self.touched)
+        with low.block() as few:
+            self._flush_list()
+        with low.block() as many:
+            place = low.fresh("k")
+            with low.block() as mark:
+                at = low.let("at", Read(self.list, (place,)))
+                self._mark(Call(ops.right_shift, (at, const(6, INT64))), 1)
+            low.emit(For(place, const(0, INT64), const(LISTED, INT64), tuple(mark)))
+            self._walk(self.root, len(self.bits), const(0, INT64))
+        low.emit(If(compare(ops.less_equal, self.touched, LISTED), tuple(few), tuple(many)))
+        low.emit(Assign(self.touched, const(0, INT64)))
+
+    def _flush_list(self) -> None:
+        """Sort the list by insertion and append its entries."""
+        low = self.low
+        k, j, at = low.fresh("k"), low.fresh("j"), low.fresh("at")
+        before = Read(self.list, (minus(j, 1),))
+        more = Call(ops.logical_and, (
+            compare(ops.greater, j, 0), compare(ops.greater, before, at)))
+        move: tuple[Stmt, ...] = (Store(self.list, j, before), Assign(j, minus(j, 1)))
+        insert: tuple[Stmt, ...] = (
+            Assign(at, Read(self.list, (k,))), Assign(j, k), While(more, move),
+            Store(self.list, j, at),
+        )
+        low.emit(For(k, const(1, INT64), self.touched, insert))
+        with low.block() as body:
+            here = low.let("at", Read(self.list, (k,)))
+            word = low.let("word", Call(ops.right_shift, (here, const(6, INT64))))
+            low.emit(Store(self.bits[0], word, const(0, UINT64)))
+            self._emit_entry(here)
+        low.emit(For(k, const(0, INT64), self.touched, tuple(body)))

@@ -47,8 +47,8 @@ class Outputs(Aggregate):
 
     def _output(self, assembly: Assembly, axes: tuple[str, ...], dense: int) -> Output:
         last = self.extents[axes[-1]] if axes else 1
-        levels = 1
-        while 64**levels * 64 < last:  # the top level is scanned: up to 64 words
+        levels = 0
+        while 64**levels * 64 < last:  # the bits above the lowest level fit in one word
             levels += 1
         small = self.most < INDEX_LIMIT
         return Output(
