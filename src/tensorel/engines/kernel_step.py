@@ -215,8 +215,9 @@ def _unwrapped(pos: Array, total: int) -> Array:
 
 
 def _bounds_of(counts: Array, total: int) -> Array:
-    pos = np.zeros(counts.size + 1, dtype=_width(total))
-    np.cumsum(counts, out=pos[1:])
+    pos = np.empty(counts.size + 1, dtype=_width(total))
+    pos[0] = 0
+    np.cumsum(counts, dtype=pos.dtype, out=pos[1:])
     return pos
 
 
