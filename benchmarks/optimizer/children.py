@@ -11,7 +11,7 @@ from optimizer.contest import Result, Timing, measure
 from suite.case import Case
 
 #: A case that takes longer is given up.
-CASE_SECONDS = 120.0
+CASE_SECONDS = 240.0
 _FORK = multiprocessing.get_context("fork")
 
 

@@ -24,7 +24,7 @@ from suite.timing import interleave, once
 #: How far ours on one thread may be behind the hand-written loop; limits of planning in seconds.
 LOOP_BEHIND, PLAN_LIMIT, HIT_LIMIT = 1.3, 0.020, 100e-6
 #: A program of ours that runs longer is stopped.
-OURS_SECONDS = 10.0
+OURS_SECONDS = 30.0
 #: A peer that takes longer, and FAR times as long as ours, in its first and its second call (the
 #: first is cold) is not raced.
 SLOW, FAR = 0.1, 4.0

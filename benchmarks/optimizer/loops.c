@@ -1,5 +1,5 @@
 /* The best plan of each program as one expert would write it by hand: one thread, no allocation
-   but the caller's. Sparse operands are CSR (pos, idx, val) with int32 indices; tensors are fibre
+   but the caller's (results are made anew in each call, scratch space once). Sparse operands are CSR (pos, idx, val) with int32 indices; tensors are fibre
    trees: root (ipos over fibres), middle coordinate of each fibre, fibre (pos over entries). */
 #include <math.h>
 #include <stdint.h>

@@ -44,7 +44,6 @@ def _quotient(name: str, scale: float) -> Contest:
     w, v = _factors(a)
     h, rows, scratch = np.ascontiguousarray(v.T), _rows(a), np.empty((a.shape[1], RANK))
     ta, tw, th = tr.asarray(a), tr.asarray(w), tr.asarray(h)
-    out = np.empty(a.nnz)
 
     def by_hand() -> Any:
         return sp.csr_array((a.data / _sampled(a, rows, w, h.T.copy()), a.indices, a.indptr),
@@ -56,9 +55,9 @@ def _quotient(name: str, scale: float) -> Contest:
             Peer("scipy", "by hand", by_hand),
             Peer("scipy", "naive", skip=_naive(a.shape[0] * a.shape[1]) or "0 / x is not sparse"),
             torch_peer("by hand", partial(_torch_quotient, a, w, h)),
-            c_loop(lambda: native.loop("divide_product", a.shape[0], a.indptr, a.indices, a.data,
-                                       w, h, RANK, a.shape[1], scratch, out),
-                   lambda _: sp.csr_array((out, a.indices, a.indptr), shape=a.shape)),
+            c_loop(lambda: native.into(a.nnz, "divide_product", a.shape[0], a.indptr, a.indices,
+                                       a.data, w, h, RANK, a.shape[1], scratch, native.OUT),
+                   lambda out: sp.csr_array((out, a.indices, a.indptr), shape=a.shape)),
         ),
         (ta, tw, th),
     )

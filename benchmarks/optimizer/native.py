@@ -71,6 +71,30 @@ def loop(name: str, *args: Any, returns: Any = None) -> Callable[[], Any]:
     return call
 
 
+class Fresh:
+    """Stands for the result among the arguments of a loop."""
+
+
+OUT = Fresh()
+
+
+def into(shape: int | tuple[int, ...], name: str, *args: Any) -> Callable[[], Any]:
+    """A loop that fills its result, an array made anew in each call as every contestant does."""
+    library = _library()
+    assert not isinstance(library, str), library
+    function = getattr(library, name)
+    function.restype = None
+    converted = [a if a is OUT else _converted(a) for a in args]
+
+    def call() -> Any:
+        out = np.empty(shape)
+        function(*[_converted(out) if a is OUT else a for a in converted])
+        return out
+
+    call.keeps = args  # type: ignore[attr-defined]  # the arrays behind the addresses
+    return call
+
+
 def scalar(name: str, *args: Any) -> Callable[[], float]:
     """A loop that returns a double."""
     return loop(name, *args, returns=ctypes.c_double)

@@ -113,7 +113,7 @@ BETA = 0.7
 def _batax(name: str, scale: float) -> Contest:
     a = data.matrix(name, scale)
     x = np.random.default_rng(5).random(a.shape[1])
-    ta, tx, turned, out = tr.asarray(a), tr.asarray(x), a.T, np.empty(a.shape[1])
+    ta, tx, turned = tr.asarray(a), tr.asarray(x), a.T
     ga, gturned = gcxs(a), gcxs(sp.csr_array(a.T))
     sql = ("WITH t AS (SELECT A.i, sum(A.v * x.v) AS v FROM A JOIN x ON A.j = x.i GROUP BY A.i) "
            f"SELECT A.j AS i, {BETA} * sum(A.v * t.v) AS v FROM A JOIN t ON A.i = t.i GROUP BY A.j")
@@ -127,8 +127,8 @@ def _batax(name: str, scale: float) -> Contest:
             torch_peer("by hand", lambda t: partial(
                 _torch_batax, torch_csr(t, a), torch_csr(t, sp.csr_array(a.T)), t.from_numpy(x))),
             duck_peer("by hand", sql, {"A": coo(a), "x": vector(x)}, vector_of(a.shape[1])),
-            c_loop(lambda: native.loop("batax", a.shape[0], a.indptr, a.indices, a.data, x, BETA,
-                                       a.shape[1], out), lambda _: out),
+            c_loop(lambda: native.into(a.shape[1], "batax", a.shape[0], a.indptr, a.indices, a.data,
+                                       x, BETA, a.shape[1], native.OUT)),
         ),
         (ta, tx),
     )

@@ -113,7 +113,7 @@ def _mttkrp_sparse(name: str, layout: str, scale: float) -> Contest:
     b, c = data.factor(x.shape[1], RANK, 8), data.factor(x.shape[2], RANK, 9)
     tx, tb, tc = _stored(x), tr.asarray(b), tr.asarray(c if layout == "csr" else c.tocsc())
     leaf, root, middle = x.fibres()
-    out = np.empty((x.shape[0], RANK))
+    shape = (x.shape[0], RANK)
     sql = ("WITH f AS (SELECT A.i, A.k, C.j AS r, sum(A.v * C.v) AS v FROM A JOIN C ON A.l = C.i "
            "GROUP BY A.i, A.k, C.j) SELECT f.i, f.r AS j, sum(f.v * B.v) AS v FROM f JOIN B "
            "ON f.k = B.i AND f.r = B.j GROUP BY f.i, f.r")
@@ -126,9 +126,9 @@ def _mttkrp_sparse(name: str, layout: str, scale: float) -> Contest:
             Peer("torch", "fibres", skip="no product of two sparse matrices by entries"),
             Peer("sparse", "naive", skip="makes all nnz x 25 products: over 20 s"),
             duck_peer("by hand", sql, tables, lambda t: sp.csr_array(
-                (t["v"], (t["i"], t["j"])), shape=out.shape)),
-            c_loop(lambda: native.loop("mttkrp_sparse", *_tree(x), *parts, RANK, out),
-                   lambda _: out),
+                (t["v"], (t["i"], t["j"])), shape=shape)),
+            c_loop(lambda: native.into(shape, "mttkrp_sparse", *_tree(x), *parts, RANK,
+                                       native.OUT)),
         ),
         (tx, tb, tc),
     )
@@ -139,7 +139,7 @@ def _mttkrp_dense(name: str, scale: float) -> Contest:
     b, c = dense(x.shape[1], RANK, seed=1), dense(x.shape[2], RANK, seed=2)
     tx, tb, tc = _stored(x), tr.asarray(b), tr.asarray(c)
     leaf, root, middle = x.fibres()
-    out = np.empty((x.shape[0], RANK))
+    shape = (x.shape[0], RANK)
     return Contest(
         lambda: tr.einsum("ikl,kj,lj->ij", tx, tb, tc),
         (
@@ -147,7 +147,7 @@ def _mttkrp_dense(name: str, scale: float) -> Contest:
             torch_peer("fibres", partial(_torch_mttkrp, root, leaf, middle, b, c)),
             Peer("sparse", "naive", skip="makes all nnz x 25 products: over 20 s"),
             Peer("duckdb", "by hand", skip="dense factors as relations: over 10 s"),
-            c_loop(lambda: native.loop("mttkrp_dense", *_tree(x), b, c, RANK, out), lambda _: out),
+            c_loop(lambda: native.into(shape, "mttkrp_dense", *_tree(x), b, c, RANK, native.OUT)),
         ),
         (tx, tb, tc),
     )

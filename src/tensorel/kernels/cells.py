@@ -39,8 +39,8 @@ class Assembler:
         self.prepare()
         self.low.loops_inside = bool(self.tail)
         self.low.may_repeat_body = not self.tail and not self.low.inner_reductions()
-        hooks = (self.enter, self.leave) if self.marks_rows else (None, None)
-        self.low.loops(self.outer, self._support, self._cell, *hooks,
+        enter, leave = (self.enter, self.leave) if self.marks_rows else (None, None)
+        self.low.loops(self.outer, self._support, self._cell, enter, leave,
                        depth=0 if self.outer else 1)
         self.finish()
 
