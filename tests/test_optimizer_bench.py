@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ pytest.importorskip("scipy")
 pytest.importorskip("sparse")
 sys.path.insert(0, str(BENCHMARKS))
 
-from optimizer import catalogue, contest  # noqa: E402
+from optimizer import catalogue, children, contest, verdicts  # noqa: E402
 from suite.case import Case, all_cases  # noqa: E402
 
 catalogue.load()
@@ -65,3 +66,49 @@ def test_a_program_is_planned_and_timed() -> None:
     row = contest.measure(_case("paths power-law"), 0.001, contest.Timing((1,), 0.01))
     assert row.planning is not None and row.planning.first > 0 and row.planning.hit > 0
     assert set(row.ours) == {1} and "scipy by hand" in row.peers
+
+
+def test_a_peer_that_ends_its_process_costs_one_row() -> None:
+    def dies(scale: float) -> contest.Problem:
+        os._exit(3)
+
+    cases = [Case("dies", "-", dies), _case("paths power-law")]
+    first, second = children.results(cases, 0.001, contest.Timing((1,), 0.01))
+    assert first.name == "dies" and "3" in first.wrong
+    assert second.name == "paths power-law" and second.ours and not second.wrong
+
+
+def _row(name: str, ours: float, **peers: float) -> contest.Result:
+    labels = {"best": "scipy by hand", "naive": "scipy naive", "loop": "c loop",
+              "duck": "duckdb naive", "oriented": "duckdb oriented"}
+    return contest.Result(name, "-", ours={1: ours}, peers={labels[k]: v for k, v in peers.items()})
+
+
+def test_verdicts_count_and_name_what_misses() -> None:
+    stopped = _row("4-cliques x", 2.0)
+    stopped.over["duckdb naive"] = 5.0
+    part, whole = _row("convolution 0.1%", 1.0), _row("convolution 100%", 100.0)
+    part.share = 0.02
+    rows = [_row("mmm a", 1.0, best=2.0, loop=1.0), _row("batax a", 2.0, best=1.0, naive=30.0),
+            _row("triangles x", 1.0, duck=6.0, oriented=2.0), stopped, part, whole]
+    lines = {line.split(" | ")[0].strip("| "): line for line in
+             verdicts.table(rows).splitlines()}
+    assert "missed: 1 of 2 | batax a 2.00x" in lines["Table 3: never slower than the best peer"]
+    assert "holds: 1 of 1" in lines["Sum of MMM and BATAX 10x faster than naive SciPy"]
+    same = lines["Patterns of graphs 5x faster than DuckDB on the same tables"]
+    assert "missed: 1 of 2 | 4-cliques x 2.5x" in same
+    assert "triangles x 2.0x" in lines["The same beside DuckDB on edges oriented beforehand"]
+    assert "holds" in lines["Convolution of 0.1% of the nodes costs in proportion"]
+    assert "not measured" in lines["BFS and PageRank re-planned as density changes"]
+
+
+def test_times_of_heavy_peers_are_estimated_from_smaller_data() -> None:
+    def setup(scale: float) -> contest.Problem:
+        work = 1e9 * scale
+        skip = "" if scale < 0.1 else "too much"
+        job = None if skip else (lambda: sum(range(int(work / 1e4))))
+        return contest.Problem(lambda: 0, (contest.Heavy("scipy", "naive", job, skip, None, work),))
+
+    found = contest._estimated(Case("x", "-", setup), 1.0, contest.Heavy(
+        "scipy", "naive", None, "too much", None, 1e9))
+    assert found is not None and found > 0
