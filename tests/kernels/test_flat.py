@@ -24,7 +24,7 @@ PROGRAMS: dict[str, tuple[Callable[[Any, Any, Any], Any], int]] = {
     "sum by rows": (lambda a, x, y: a.sum(axis=1), 2),
     "first columns": (lambda a, x, y: (a[:, :2] * x[:2]).sum(), 2),
     "later rows": (lambda a, x, y: (a[1:] * x).sum(), 2),
-    "maximum": (lambda a, x, y: (a * x).max(), 2),
+    "maximum": (lambda a, x, y: (a * x).max(), 1),
     "not zero outside": (lambda a, x, y: (a + x).sum(), 2),
 }
 
