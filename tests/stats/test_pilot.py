@@ -118,6 +118,19 @@ def test_same_shape_is_looked_at_once() -> None:
     assert again == first and len(rows.samples) == kept
 
 
+def test_directions_of_a_symmetric_pattern_do_not_matter() -> None:
+    """Nor is it taken for symmetric if a mirror image is missing."""
+    mask = _graph("skewed", np.random.default_rng(0))
+    rows = _rows(mask, "csr")
+    assert rows.mirrored
+    pairs = [("i", "j"), ("j", "k"), ("i", "k")]
+    sizes = {join_size([(rows, b, a) if k >> n & 1 else (rows, a, b)
+                        for n, (a, b) in enumerate(pairs)]) for k in range(8)}
+    assert len(sizes) == 1
+    assert not _rows(np.triu(mask), "csr").mirrored
+    assert not _rows(mask[:, :-1], "csr").mirrored
+
+
 def test_cycles() -> None:
     rows = _rows(np.ones((4, 4), bool), "csr")
     assert not is_cyclic([(rows, "i", "j"), (rows, "j", "k"), (rows, "j", "l")])

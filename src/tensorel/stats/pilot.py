@@ -58,6 +58,13 @@ class Rows:
     def _columns(self) -> Ints:
         return np.bincount(self.idx[self.start : self.stop], minlength=self.across)
 
+    @cached_property
+    def mirrored(self) -> bool:
+        """Every entry of the sample has its mirror image: for estimates the pattern counts as
+        symmetric, so that joins that differ by directions alone have one size."""
+        coords, _ = self.entries(TUPLES)
+        return self.pos.size == self.across + 1 and bool(self.has(coords[::-1]).all())
+
     def entries(self, most: int) -> tuple[list[Ints], float]:
         """Coordinates of entries by axis, and how many entries each stands for."""
         at, weight = evenly(self.size, most)
@@ -68,14 +75,14 @@ class Rows:
 
     def lengths(self, axis: int, values: Ints) -> Ints:
         """How many entries have each value on an axis."""
-        if axis == self.axis:
+        if axis == self.axis or self.mirrored:
             return (self.pos[values + 1] - self.pos[values]).astype(np.int64)
         return self._columns[values]
 
     def lists(self, axis: int, values: Ints) -> tuple[Ints, Ints, Ints]:
         """Where the list of each value on an axis begins, its length, and the other
         coordinates. The lists of few columns are gathered in one pass over the entries."""
-        if axis == self.axis:
+        if axis == self.axis or self.mirrored:
             return self.pos[values].astype(np.int64), self.lengths(axis, values), self.idx
         wanted = np.zeros(self.across, np.bool_)
         wanted[values] = True
@@ -224,19 +231,29 @@ def _canonical(edges: Collection[Edge]) -> list[_Placed]:
     marks: dict[str, list[tuple[int, int]]] = {}
     for rows, a, b in edges:
         marks.setdefault(a, []).append((rows.serial, 0))
-        marks.setdefault(b, []).append((rows.serial, 1))
+        marks.setdefault(b, []).append((rows.serial, 0 if rows.mirrored else 1))
     groups: dict[tuple[tuple[int, int], ...], list[str]] = {}
     for n in sorted(marks):
         groups.setdefault(tuple(sorted(marks[n])), []).append(n)
     best: list[tuple[int, int, int]] | None = None
     for some in product(*(permutations(groups[g]) for g in sorted(groups))):
         place = {n: k for k, n in enumerate([n for group in some for n in group])}
-        key = sorted([(rows.serial, place[a], place[b]) for rows, a, b in edges])
+        key = _key(edges, place)
         if best is None or key < best:
             best = key
     assert best is not None
     by_serial = {rows.serial: rows for rows, _, _ in edges}
     return [(by_serial[s], a, b) for s, a, b in best]
+
+
+def _key(edges: Collection[Edge], place: Mapping[str, int]) -> list[tuple[int, int, int]]:
+    """Edges by places, sorted; the direction of mirrored ones does not matter, nor how often
+    they are there."""
+    found = set()
+    for rows, a, b in edges:
+        p, q = place[a], place[b]
+        found.add((rows.serial, q, p) if rows.mirrored and q < p else (rows.serial, p, q))
+    return sorted(found)
 
 
 def _sample(edges: list[_Placed]) -> Sample:
@@ -267,10 +284,10 @@ def _matched(edges: list[Edge]) -> tuple[dict[str, int], Sample]:
     """The sample of some edges, and the place of each name in it."""
     placed = _canonical(edges)
     names = sorted({n for _, *pair in edges for n in pair})
-    wanted = sorted([(rows.serial, a, b) for rows, a, b in placed])
+    wanted = [(rows.serial, a, b) for rows, a, b in placed]
     for some in permutations(range(len(names))):
         place = dict(zip(names, some))
-        if sorted([(rows.serial, place[a], place[b]) for rows, a, b in edges]) == wanted:
+        if _key(edges, place) == wanted:
             return place, _sample(placed)
     raise AssertionError("a canonical form is a renaming")
 
@@ -300,7 +317,7 @@ def _last(edges: list[_Placed], places: set[int]) -> int:
 def _is_led(e: _Placed, place: int) -> bool:
     """The lists of the other index are stored."""
     rows, a, b = e
-    return (a, b)[1 - rows.axis] == place
+    return rows.mirrored or (a, b)[1 - rows.axis] == place
 
 
 def _extended(columns: list[Ints], sample: Sample, place: int, edges: list[_Placed]) -> Sample:
