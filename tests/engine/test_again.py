@@ -132,3 +132,17 @@ def test_forgetting_is_harmless(monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(2):
             np.testing.assert_allclose((a @ a).to_numpy(), x @ x)
             np.testing.assert_allclose((a + 1).to_numpy(), x + 1)
+
+
+@pytest.mark.parametrize("shape", [(900, 200, 60), (900, 200, 1), (60, 200, 900), (2000, 40, 130)])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16", "i4"])
+def test_tall_products(shape: tuple[int, int, int], dtype: str) -> None:
+    """Products of tall matrices run as products of the transposes; the result lies as ever."""
+    m, k, n = shape
+    rng = np.random.default_rng(m)
+    x, y = rng.integers(-3, 4, (m, k)).astype(dtype), rng.integers(-3, 4, (k, n)).astype(dtype)
+    got = (tr.asarray(x) @ tr.asarray(y)).compute()
+    assert got.format == "dense" and got.dtype == (x @ y).dtype
+    np.testing.assert_array_equal(got.to_numpy(), x @ y)
+    turned = (tr.asarray(np.asfortranarray(x)) @ tr.asarray(y)).compute()
+    np.testing.assert_array_equal(turned.to_numpy(), x @ y)

@@ -457,6 +457,9 @@ def run_blas(step: BlasStep, values: dict[str, Stored]) -> Stored:
                   {"val": result.reshape(-1)}, {"fill": step.fill})
 
 
+#: A product so many times taller than wide is quicker as the product of the transposes (measured:
+#: 1500 x 1500 by 40 columns 5.9 to 4.8 ms, by 300 columns 25.8 to 22.6), from so much work on.
+NARROW, TURNED = 4, 1e7
 BLAS_PIECE = 4e9  # multiply-adds between two looks at signals: some tenths of a second
 
 
@@ -464,6 +467,9 @@ def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """NumPy's matmul; long ones run in pieces of their first axis, so that Ctrl-C is heard."""
     work = float(x.size) * y.shape[-1]
     if work <= BLAS_PIECE or x.shape[0] < 2:
+        if x.ndim == 2 and work >= TURNED and 1 < y.shape[1] <= x.shape[0] // NARROW \
+                and x.dtype.kind in "fc":
+            return np.ascontiguousarray(np.matmul(y.T, x.T).T)
         return np.asarray(np.matmul(x, y))
     batched = x.ndim > 2
     result = np.empty((*x.shape[:-1], y.shape[-1]), np.result_type(x, y))
