@@ -17,6 +17,7 @@ from tensorel.algebra.ops import DType
 from tensorel.engines.fibers import before_fill, fibers
 from tensorel.engines.rearrange import reshape, take
 from tensorel.errors import MemoryLimitError, ShapeError, UnsupportedError
+from tensorel.ir.nodes import Bulk
 from tensorel.storage.convert import from_dense, pack, to_coo, to_dense
 from tensorel.storage.coo import Coo
 from tensorel.storage.limits import show_bytes
@@ -47,6 +48,24 @@ def run(op: str, args: list[Stored], params: tuple[Any, ...], shape: Shape, dtyp
         keeps = op in ("sort", "topk_values")
         return from_dense(result.astype(dtype, copy=False), first.fill if keeps else 0)
     return _SPARSE[op](first, params, shape, dtype)
+
+
+def run_together(rankings: list[Bulk], first: Stored, shapes: list[Shape]) -> list[Stored]:
+    """Several operators on one operand; values and places of the same top-k are found once."""
+    places: dict[tuple[Any, ...], Array] = {}
+    results = []
+    for b, shape in zip(rankings, shapes):
+        if not first.format.is_dense or not b.op.startswith("topk"):
+            results.append(run(b.op, [first], b.params, shape, b.dtype))
+            continue
+        dense = to_dense(first)
+        if b.params not in places:
+            places[b.params] = _dense_topk_indices(dense, b.params, b.dtype)
+        found = places[b.params]
+        if b.op == "topk_values":
+            found = np.take_along_axis(dense, found, axis=b.params[1])  # type: ignore[arg-type]
+        results.append(from_dense(found.astype(b.dtype, copy=False), 0))
+    return results
 
 
 def _allow_dense(op: str, args: list[Stored], shape: Shape, dtype: DType) -> None:

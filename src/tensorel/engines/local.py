@@ -17,6 +17,7 @@ import numpy as np
 from tensorel import rules
 from tensorel.config import Config
 from tensorel.engines import bulk
+from tensorel.engines.blocked import ranked_first
 from tensorel.engines.kernel_step import run_kernel
 from tensorel.engines.thin import thinned
 from tensorel.errors import EngineError, MemoryLimitError, TypeError_
@@ -32,6 +33,7 @@ from tensorel.plan.explain import LEVELS, Actual, Explanation
 from tensorel.plan.known import Known, level_sizes
 from tensorel.plan.physical import BlasStep, BulkStep, ConvertStep, KernelStep, Plan, Step, ViewStep
 from tensorel.plan.pipeline import make_plan
+from tensorel.plan.rankings import Blocked, mark_rankings
 from tensorel.records import dataclass, field
 from tensorel.stats.collect import collect
 from tensorel.stats.collect import known as known_facts
@@ -64,6 +66,7 @@ class Planned:
     fresh: bool = True
     stale: bool = False
     final: bool = False  # made after such a comparison: there is no third
+    blocked: Blocked = field(default_factory=dict)  # rankings that run in blocks
 
 
 @dataclass
@@ -296,9 +299,11 @@ def planned(bound: Bound, formats: Sequence[object], config: Config,
     """A plan of a program: the cheapest, or with decisions as prescribed."""
     known = [_known(source, stored) for source, stored in zip(bound.slots, bound.stored.values())]
     plan = make_plan(bound.roots, list(formats), known, config, config.verify, decisions)
+    blocked = mark_rankings(plan, config) if config.optimize else {}
     return Planned(
         plan, max([_least_bytes(s) for s in plan.steps], default=0.0),
-        max([s.bytes_ for s in plan.steps if s.target.format.is_dense], default=0.0))
+        max([s.bytes_ for s in plan.steps if s.target.format.is_dense], default=0.0),
+        blocked=blocked)
 
 
 def evaluate(nodes: Sequence[Tensor], config: Config,
@@ -307,7 +312,12 @@ def evaluate(nodes: Sequence[Tensor], config: Config,
     if all([isinstance(n, Source) and f is None for n, f in zip(nodes, formats)]):  # noqa: C419
         return [n.data for n in nodes]  # type: ignore[attr-defined]
     bound = bind(nodes, formats, config)
-    results = execute(Run(plan_for(bound, formats, config), bound.stored, config))
+    found = plan_for(bound, formats, config)
+    if found.blocked:
+        first = ranked_first(nodes, found.blocked, lambda parts: evaluate(
+            parts, config, [None] * len(parts)))
+        return evaluate(first, config, formats)
+    results = execute(Run(found, bound.stored, config))
     if all([s.format.is_dense for s in bound.stored.values()]):  # noqa: C419
         return results
     return [r if f is not None or not r.format.is_dense else thinned(r, config.costs)
@@ -375,7 +385,7 @@ def check_memory(run: Run) -> None:
 def _least_bytes(step: Step) -> float:
     """What the step surely allocates."""
     if step.target.format.is_dense:
-        return math.prod(float(n) for n in step.shape) * step.dtype.itemsize
+        return math.prod(float(n) for n in step.shape) * step.dtype.itemsize / step.blocks
     return step.bytes_ * 0.5 if isinstance(step, KernelStep) else 0.0
 
 
@@ -518,7 +528,7 @@ def explain(nodes: Sequence[Tensor], config: Config, level: str = "physical",
     found = plan_for(bound, formats, config, anew=True)
     plan, run = found.plan, Run(found, bound.stored, config)
     actual: list[Actual] = []
-    if analyze:
+    if analyze and not found.blocked:  # steps that run in blocks have no sizes of their own
         execute(run, analyze=True)
         actual = [Actual(r.seconds, r.count, r.bytes_) for r in run.records]
     inputs = {

@@ -29,6 +29,7 @@ from tensorel.plan.known import Known, level_sizes
 from tensorel.plan.loops import is_plain
 from tensorel.plan.nests import NoLoops
 from tensorel.plan.physical import BulkStep, Plan, ViewStep
+from tensorel.plan.rankings import RANKED, is_ranking
 from tensorel.plan.views import permuted, view_of
 from tensorel.storage.format import Format
 from tensorel.storage.registry import resolve
@@ -189,14 +190,16 @@ class Chooser(IndexSolver):
 
     def _bulk(self, d: Definition, b: Bulk, want: Format | None) -> Known:
         args = tuple(self.known[a.data] for a in b.args)  # type: ignore[attr-defined]
-        count = max((k.count for k in args), default=0.0)
+        work = max((k.count for k in args), default=0.0)
+        count = min(work, math.prod(float(n) for n in b.shape))
         fmt = resolve("coo" if b.shape else "dense", b.shape, b.dtype)
         slot = Slot(d.name, fmt, ())
-        size = count * (b.dtype.itemsize + 8 * len(b.shape))
+        each = b.dtype.itemsize + 8 * len(b.shape)
         fill = d.fill if d.fill is not None else fill_of(b)
-        step = BulkStep(slot, b.shape, b.dtype, fill, f"{d.name} = {b.op}({b.params})", count, size,
-                        3 * size, count * self.costs.list_sort, op=b.op,
-                        args=tuple(k.slot.name for k in args), params=b.params)
+        held = min(work, RANKED) if is_ranking(b) and args[0].slot.format.is_dense else work
+        step = BulkStep(slot, b.shape, b.dtype, fill, f"{d.name} = {b.op}({b.params})", count,
+                        count * each, (count + 2 * held) * each, work * self.costs.list_sort,
+                        op=b.op, args=tuple(k.slot.name for k in args), params=b.params)
         known = self.add_step(step, count)
         # the operator decides how its result lies: it is brought into a known format
         fixed = self._convert_dynamic(known, want)

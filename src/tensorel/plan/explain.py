@@ -173,6 +173,8 @@ def _kind(s: Step) -> str:
 
 
 def _detail(s: Step) -> list[str]:
+    if s.blocks > 1:
+        return [f"in {s.blocks} blocks, each ranked and dropped"]
     if not isinstance(s, KernelStep) or s.nest is None:
         return []
     nest = s.nest

@@ -32,6 +32,7 @@ class Step:
     bytes_: float = 0.0
     bound: float = 0.0
     cost: float = 0.0
+    blocks: int = 1  # made and used up in so many parts; sizes are those of one
     cache: dict[object, object] = field(default_factory=dict)
 
     @property

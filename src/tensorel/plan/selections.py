@@ -48,7 +48,7 @@ def push_selections(roots: list[Tensor]) -> list[Tensor] | None:
             pushed = _below(node, node.body, node.body.tensor)
             if pushed is not None:
                 found[node] = pushed
-    return _rebuilt(roots, found) if found else None
+    return rebuilt(roots, found) if found else None
 
 
 def _below(lam: Lambda, read: Read, bulk: Bulk) -> Bulk | None:
@@ -86,7 +86,7 @@ def _size(t: Tensor) -> int:
     return size
 
 
-def _rebuilt(roots: list[Tensor], instead: dict[Tensor, Tensor]) -> list[Tensor]:
+def rebuilt(roots: list[Tensor], instead: dict[Tensor, Tensor]) -> list[Tensor]:
     """The roots with some tensors replaced, at any depth; also inside what replaces them."""
     tensors: dict[Tensor, Tensor] = {}
     exprs: dict[Expr, Expr] = {}
