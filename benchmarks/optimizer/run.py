@@ -31,7 +31,7 @@ def arguments() -> argparse.Namespace:
                         help="cases whose name contains NAME; may be repeated")
     parser.add_argument("--threads", default="", metavar="1,2",
                         help="numbers of threads for ours; default 1 and all cores")
-    parser.add_argument("--seconds", type=float, default=3.0, help="time for each case")
+    parser.add_argument("--seconds", type=float, default=2.0, help="time for each case")
     parser.add_argument("--best", action="store_true",
                         help="fastest calls instead of medians, for a machine with other work")
     parser.add_argument("--cpu", action="store_true",
