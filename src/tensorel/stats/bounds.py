@@ -82,6 +82,8 @@ class Chains:
                 best[needs, gives] = value
         # (needed, reached, factor): from any set that contains ``needed`` on to ``reached``.
         self.steps = [(needs, gives, max(v, 1.0)) for (needs, gives), v in best.items()]
+        self.logs: list[float] | None = None
+        self.found: dict[tuple[int, int], float] = {}
 
     def bound(self, target: Names, start: Names = NONE) -> float:
         """The least product of degrees along a chain from ``start`` to all of ``target``: at
@@ -90,9 +92,15 @@ class Chains:
             return 1.0
         if self.empty:
             return 0.0
-        goal, begin = _mask(target, self.bit), _mask(start, self.bit)
+        asked = _mask(target, self.bit), _mask(start, self.bit)
+        found = self.found.get(asked)
+        if found is None:
+            found = self.found[asked] = self._least(*asked)
+        return found
+
+    def _least(self, goal: int, begin: int) -> float:
         if len(self.bit) > CHAIN_LIMIT or len(self.steps) << len(self.bit) > CHAIN_WORK:
-            return _greedy(self.steps, begin, goal)
+            return self._greedy(goal, begin)
         best = {begin: 1.0}
         queue = [(1.0, begin)]
         while queue:
@@ -110,25 +118,26 @@ class Chains:
                         heappush(queue, (price, after))
         return inf
 
+    def _greedy(self, goal: int, begin: int) -> float:
+        """The step each time that costs least for each index that it adds."""
+        if self.logs is None:
+            self.logs = [log(factor) for *_, factor in self.steps]
+        cost, at = 1.0, begin
+        while at & goal != goal:
+            best, pick, price = inf, 0, 1.0
+            for (needs, gives, factor), size in zip(self.steps, self.logs):
+                fresh = gives & ~at
+                if fresh and needs & at == needs and size < best * fresh.bit_count():
+                    best, pick, price = size / fresh.bit_count(), gives, factor
+            if not pick:
+                return inf
+            cost *= price
+            at |= pick
+        return cost
+
 
 def chain_bound(constraints: Mapping[Key, float], target: Names, start: Names = NONE) -> float:
     return Chains(constraints).bound(target, start)
-
-
-def _greedy(steps: list[tuple[int, int, float]], begin: int, goal: int) -> float:
-    cost, at = 1.0, begin
-    while at & goal != goal:
-        best, pick = inf, 0
-        for needs, gives, factor in steps:
-            fresh = (gives & ~at).bit_count()
-            if fresh and needs & at == needs and log(factor) / fresh < best:
-                best, pick = log(factor) / fresh, gives
-                price = factor
-        if not pick:
-            return inf
-        cost *= price
-        at |= pick
-    return cost
 
 
 def entropy_bound(constraints: Mapping[Key, float], target: Names) -> float | None:

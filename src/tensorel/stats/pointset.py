@@ -30,6 +30,7 @@ from tensorel.stats.polys import Poly, flat
 from tensorel.stats.stars import part_bounds
 
 Bands = dict[tuple[str, str], tuple[float, float]]
+Limits = dict[str, Poly | None]
 
 
 class Relation:
@@ -38,22 +39,26 @@ class Relation:
     points of each coordinate, None where not known; ``bands[x, y]``: y - x lies within;
     ``grids[x, y]``: points per tile; ``larger``: gives the relation that this one is a
     projection of; ``exact``: sets of indices whose constraint is the true number of values;
-    ``parts``: the relations that were joined to this one, none for others."""
+    ``parts``: the relations that were joined to this one, none for others. Many relations are
+    asked for estimates alone: limits and constraints may be given as functions, called when they
+    are needed, with ``most``, the bound that will stand among the constraints."""
 
     def __init__(
         self, extents: Mapping[str, int], estimate: float, distinct: dict[str, float],
-        counts: dict[str, Poly | None], limits: dict[str, Poly | None],
-        constraints: Constraints, bands: Bands, grids: Grids | None = None,
+        counts: dict[str, Poly | None], limits: Limits | Callable[[Relation], Limits],
+        constraints: Constraints | Callable[[], Constraints], bands: Bands,
+        grids: Grids | None = None,
         larger: Callable[[], Relation] | None = None, exact: frozenset[Names] = frozenset(),
-        parts: tuple[Relation, ...] = (),
+        parts: tuple[Relation, ...] = (), most: float | None = None,
     ) -> None:
         self.extents = extents
         self.names = tuple(extents)
         self.all = frozenset(extents)
         self.distinct = distinct
         self.counts = counts
-        self.limits = limits
-        self.constraints = constraints
+        self._limits = limits
+        self._constraints = constraints
+        self._most = most
         self.bands = bands
         self.grids: Grids = {} if grids is None else grids
         self.larger = larger
@@ -73,9 +78,19 @@ class Relation:
     @property
     def cardinality(self) -> float:
         """The bound that stands among the constraints; ``bound`` is tighter."""
+        if self._most is not None:
+            return self._most
         if not self.all:
             return self.constraints.get((NONE, NONE, 1.0), 1.0)
         return self.constraints[NONE, self.all, 1.0]
+
+    @cached_property
+    def limits(self) -> Limits:
+        return self._limits(self) if callable(self._limits) else self._limits
+
+    @cached_property
+    def constraints(self) -> Constraints:
+        return self._constraints() if callable(self._constraints) else self._constraints
 
     @cached_property
     def chains(self) -> Chains:

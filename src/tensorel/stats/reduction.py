@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from math import expm1, inf, prod
 
 import numpy as np
 
 from tensorel.stats import grids
 from tensorel.stats.bounds import NONE, Constraints, Names, chain_bound, tighten, whole
-from tensorel.stats.pointset import Relation, closed, with_bands
+from tensorel.stats.pointset import Limits, Relation, closed, with_bands
 from tensorel.stats.polys import (
     Poly,
     flat,
@@ -34,23 +35,27 @@ def reduce_over(r: Relation, names: Collection[str]) -> Relation:
     if not keep:
         done = min(r.cardinality, 1.0)
         return Relation({}, min(r.estimate, done), {}, {}, {}, {(NONE, NONE, 1.0): done}, {})
-    constraints = _projected(r, keep)
     bands = {pair: b for pair, b in closed(r.bands).items() if keep.issuperset(pair)}
-    tighten(constraints, NONE, keep, 1.0, min(r.cardinality, prod(map(float, extents.values()))))
-    most = whole(chain_bound(constraints, keep))
-    tighten(constraints, NONE, keep, 1.0, most)
+    most = whole(min(r.cardinality, prod(map(float, extents.values())), r.chains.bound(keep)))
     cells = _grids_after(r, keep)
     estimate = min(_filled(r, keep, most, cells), r.estimate, most)
     counts: dict[str, Poly | None] = {}
-    limits: dict[str, Poly | None] = {}
     for n, e in extents.items():
         each = r.counts[n] if len(keep) > 1 else indicator(r.counts[n])  # alone: once each
         counts[n] = to_total(each, e, estimate)
-        degree = constraints.get((frozenset((n,)), keep - {n}, inf), most)
-        limits[n] = least([r.limits[n], flat(degree if len(keep) > 1 else 1.0)], e)
     distinct = {n: min(r.distinct[n], estimate) for n in extents}
-    return Relation(extents, estimate, distinct, counts, limits, constraints, bands,
-                    cells, lambda: r)
+    return Relation(extents, estimate, distinct, counts, partial(_limits, r),
+                    partial(_projected, r, keep, most), bands, cells, lambda: r, most=most)
+
+
+def _limits(wide: Relation, r: Relation) -> Limits:
+    """Of a projection."""
+    found: Limits = {}
+    for n, e in r.extents.items():
+        degree = 1.0 if len(r.all) == 1 else r.constraints.get(
+            (frozenset((n,)), r.all - {n}, inf), r.cardinality)
+        found[n] = least([wide.limits[n], flat(degree)], e)
+    return found
 
 
 def _grids_after(r: Relation, keep: Names) -> grids.Grids:
@@ -69,9 +74,9 @@ def project(r: Relation, names: Collection[str]) -> Relation:
     return reduce_over(r, r.all.difference(names))
 
 
-def _projected(r: Relation, keep: Names) -> Constraints:
-    """Constraints of the projection. Dropping counted indices only lowers counts; constraints
-    that are given a dropped index live on through the chains that used them."""
+def _projected(r: Relation, keep: Names, most: float) -> Constraints:
+    """Constraints of a projection of at most ``most`` points. Dropping counted indices only lowers
+    counts; constraints that are given a dropped index live on through the chains that used them."""
     constraints: Constraints = {}
     for (given, counted, p), value in with_bands(r).items():
         if given <= keep:
@@ -84,6 +89,7 @@ def _projected(r: Relation, keep: Names) -> Constraints:
                 for m in keep - one:
                     tighten(constraints, one, frozenset((m,)), inf,
                             r.chains.bound(frozenset((m,)), one))
+    tighten(constraints, NONE, keep, 1.0, most)
     return constraints
 
 
