@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +16,8 @@ from plan_support import operands, programs
 
 import tensorel as tr
 from tensorel.errors import TypeError_
-from tensorel.plan.pipeline import PASSES
+from tensorel.plan import pipeline
+from tensorel.plan.pipeline import PASSES, VARIANTS
 
 HERE = Path(__file__).parent
 SNAPSHOTS = [(name, level) for name in (
@@ -73,8 +76,22 @@ def test_to_dict() -> None:
     assert 0 < step["estimated_nnz"] <= 10_000
     assert step["estimated_bytes"] <= step["bound_bytes"]
     assert found["predicted_bytes"] >= a.nbytes + b.nbytes + (a @ b).nbytes
-    assert set(found["passes"]) <= {p.name for p in PASSES} | {"choose_loops"}
+    assert set(found["passes"]) <= {
+        *(p.name for p in PASSES), *(v.name for v in VARIANTS), "choose_loops"}
     assert all(seconds >= 0 for seconds in found["passes"].values())
+
+
+def test_passes_are_timed_over_all_ways_to_write_the_program(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a clock that goes on by one each time that it is read, each run of a pass takes 1."""
+    rng = np.random.default_rng(0)
+    a = tr.tensor(np.where(rng.random((300, 300)) < 0.01, 1.0, 0.0), format="csr")
+    u = tr.tensor(rng.random((300, 2)))
+    ticks = itertools.count()
+    monkeypatch.setattr(pipeline, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    found = ((a - u @ u.T)**2).sum().explain(level="logical").to_dict()["passes"]
+    assert found["expand"] == 1 and found["simplify"] == 1
+    assert found["order_contractions"] == found["choose_loops"] == 2
 
 
 def test_the_runner_up_of_the_whole_plan() -> None:

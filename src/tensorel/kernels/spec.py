@@ -23,6 +23,9 @@ class Slot:
     whole: bool | None = None
     most: float = math.inf
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # of one plan they differ by it
+
 
 class Assembly(Enum):
     """How results are put together.

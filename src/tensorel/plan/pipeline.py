@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from tensorel.config import Config
@@ -115,9 +117,26 @@ REASSOCIATING = frozenset(
 def make_plan(roots: list[Tensor], formats: list[object], known: list[Known], config: Config,
               verify: bool = False, decisions: Decisions | None = None) -> Plan:
     """The physical plan of a program over slots; the cheapest, unless decisions are prescribed."""
-    driver, program = written(roots, formats, known, config, verify, decisions)
-    if program.decisions.listing:
-        return _listed(driver, program)
+    with _uncollected():
+        driver, program = written(roots, formats, known, config, verify, decisions)
+        return _listed(driver, program) if program.decisions.listing else _cheapest(
+            driver, program, config)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Planning makes many small objects that live until its end: looking for garbage among them,
+    and among all others of the process, finds nothing and takes as long as some passes do."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _cheapest(driver: Driver, program: Program, config: Config) -> Plan:
     forms = list(_forms(program))
     best = driver.finish(program.copy(), PASSES[VARIED:])
     assert best is not None
@@ -125,11 +144,15 @@ def make_plan(roots: list[Tensor], formats: list[object], known: list[Known], co
         fits = best.largest <= min(config.memory, config.densify)
         below = best.cost / form.gain if fits else math.inf
         # every definition takes a step: what has many cannot cost less
-        way = form.program if len(program.results) * config.costs.call < below else None
+        way = None
+        if len(program.results) * config.costs.call < below:
+            with driver.timed(form.name):
+                way = form.program
         plan = None if way is None else driver.finish(way.copy(), PASSES[VARIED:], below)
         if plan is not None and _wins(plan, best, form.gain, config):
             best = plan
             best.start = (sum(f.program is not None for f in forms[: k + 1]),)
+    best.passes = list(driver.timings.items())
     return best
 
 
@@ -153,8 +176,9 @@ def ways(program: Program) -> list[tuple[str, Program]]:
 class _Form:
     """Another way to write a program; None where there is nothing to write."""
 
-    def __init__(self, text: str, gain: float, write: Callable[[], Program | None]) -> None:
-        self.text, self.gain, self._write = text, gain, write
+    def __init__(self, name: str, text: str, gain: float, write: Callable[[], Program | None]
+                 ) -> None:
+        self.name, self.text, self.gain, self._write = name, text, gain, write
 
     @cached_property
     def program(self) -> Program | None:
@@ -165,15 +189,15 @@ def _forms(program: Program) -> Iterator[_Form]:
     """All other ways: shared sums written out or not, and each of the variants of that."""
     variants = _variants(program.config)
     shared = [v for v in variants if v.write is inlined]
-    forms = [_Form("", 1.0, partial(_same, program))]
-    forms += [_Form(v.text, v.gain(program.config), partial(v.write, program)) for v in shared]
+    forms = [_Form("", "", 1.0, partial(_same, program))]
+    forms += [_Form(v.name, v.text, v.gain(program.config), partial(v.write, program)) for v in shared]
     for base in forms:
         if base.text:
             yield base
         for v in variants:
             if v not in shared:
                 text = f"{base.text}, {v.text}" if base.text else v.text
-                yield _Form(text, v.gain(program.config), partial(_of, v, base))
+                yield _Form(v.name, text, v.gain(program.config), partial(_of, v, base))
 
 
 def _same(program: Program) -> Program:
@@ -225,11 +249,18 @@ def _wins(rival: Plan, plan: Plan, gain: float, config: Config) -> bool:
 
 
 class Driver:
-    """Runs passes: checks, times and leaves out what is switched off."""
+    """Runs passes: checks, times and leaves out what is switched off. ``timings``: seconds of
+    each pass, over all ways to write the program."""
 
     def __init__(self, slots: dict[object, Known], verify: bool) -> None:
         self.slots, self.verify = slots, verify
-        self.timings: list[tuple[str, float]] = []
+        self.timings: dict[str, float] = {}
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - start
 
     def run(self, program: Program, passes: tuple[Pass, ...]) -> None:
         config = program.config
@@ -238,12 +269,11 @@ class Driver:
                 continue
             if config.strict and p.name in REASSOCIATING:
                 continue
-            start = time.perf_counter()
             assert not self.verify or p.requires(program), \
                 f"{p.name} requires {p.requires.__name__}"
-            p.run(program)
+            with self.timed(p.name):
+                p.run(program)
             assert not self.verify or p.ensures(program), f"{p.name} ensures {p.ensures.__name__}"
-            self.timings.append((p.name, time.perf_counter() - start))
 
     def finish(self, program: Program, passes: tuple[Pass, ...], below: float = math.inf
                ) -> Plan | None:
@@ -255,12 +285,11 @@ class Driver:
             if formulas * program.config.costs.call >= below:
                 return None
             self.run(program, passes[k : k + 1])
-        start = time.perf_counter()
-        recall_sizes(program)
-        definitions = list(program.definitions)
-        plan = Chooser(program, dict(self.slots)).run()
-        self.timings.append(("choose_loops", time.perf_counter() - start))
-        plan.passes = list(self.timings)
+        with self.timed("choose_loops"):
+            recall_sizes(program)
+            definitions = list(program.definitions)
+            plan = Chooser(program, dict(self.slots)).run()
+        plan.passes = list(self.timings.items())
         plan.definitions = definitions
         plan.keys = program.keys
         return plan
