@@ -383,9 +383,9 @@ def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
                 case Index():
                     found = values[e.name]
                 case Read():
-                    found = Read(e.tensor, tuple(go(i) for i in e.indices))
+                    found = Read(e.tensor, tuple([go(i) for i in e.indices]))
                 case Call():
-                    found = Call(e.op, tuple(go(a) for a in e.args))
+                    found = Call(e.op, tuple([go(a) for a in e.args]))
                 case Reduce():
                     found = Reduce(e.op, e.axes, go(e.body))
                 case _:

@@ -97,19 +97,23 @@ def is_marked(level: Level) -> bool:
 
 
 def support_of(body: Expr, lets: Mapping[Slot, Let], analysis: Analysis,
-               summed: bool = False) -> Formula:
+               summed: bool = False, known: dict[Slot, Formula] | None = None) -> Formula:
     """Where a body has entries, for the loops around its workspaces too: these have some only
-    where their own bodies do."""
+    where their own bodies do. ``known``: of the workspaces' bodies, kept between calls."""
     found = analysis.cover(body, summed).support
     if not lets:
         return found
+    inside = {} if known is None else known
 
-    def known(read: Read) -> Formula:
+    def of(read: Read) -> Formula:
         let = lets.get(read.tensor.data)  # type: ignore[attr-defined]
-        return has(read) if let is None else conjunction(
-            [has(read), support_of(let.body, lets, analysis)])
+        if let is None:
+            return has(read)
+        if let.slot not in inside:
+            inside[let.slot] = support_of(let.body, lets, analysis, known=inside)
+        return conjunction([has(read), inside[let.slot]])
 
-    return restrict(found, known)
+    return restrict(found, of)
 
 
 def add(low: Emission, let: Let, arrays: Arrays, at: Expr, value: Expr) -> None:

@@ -198,11 +198,11 @@ def replace_exprs(e: Expr, table: dict[Expr, Expr]) -> Expr:
         if found is None:
             match x:
                 case Call():
-                    found = Call(x.op, tuple(go(a) for a in x.args))
+                    found = Call(x.op, tuple([go(a) for a in x.args]))
                 case Reduce():
                     found = Reduce(x.op, x.axes, go(x.body))
                 case Read():
-                    found = Read(x.tensor, tuple(go(i) for i in x.indices))
+                    found = Read(x.tensor, tuple([go(i) for i in x.indices]))
                 case _:
                     found = x
             memo[x] = found

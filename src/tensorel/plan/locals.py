@@ -7,8 +7,9 @@ equal but for the name of their axis are one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from tensorel.algebra.ops import DType, Operator
 from tensorel.ir.nodes import Call, Const, Expr, Index, Read, Reduce, Source
@@ -20,7 +21,8 @@ from tensorel.plan.loops import Fill, Operand, is_plain
 from tensorel.records import dataclass
 from tensorel.stats.pilot import Edge
 
-Key = tuple[tuple[Expr, ...], ...]  # reads with the axis left out, depth by depth
+#: tensors and indices of reads, with the axis left out, depth by depth
+Key = tuple[tuple[tuple[int, tuple[str, ...]], ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,10 @@ class Locals:
     sums: tuple[Sum, ...] = ()
     order: tuple[str, ...] = ()
 
-    def support(self, body: Expr, analysis: Analysis) -> Formula:
-        return support_of(body, {let.slot: let for let in self.lets}, analysis)
+    def supports(self, analysis: Analysis) -> Callable[[Expr], Formula]:
+        """Where a body over the workspaces has entries."""
+        return partial(support_of, lets={let.slot: let for let in self.lets}, analysis=analysis,
+                       known={})
 
     def bytes_(self) -> float:
         """Of one thread's workspaces."""
@@ -67,10 +71,12 @@ class Locals:
 class Hoisting:
     """Joins of one product that an order of loops allows to do early."""
 
-    def __init__(self, order: tuple[str, ...], factors: list[Expr], times: Operator,
-                 extents: Mapping[str, int]) -> None:
+    def __init__(self, order: tuple[str, ...], factors: list[Expr], joined: list[Read],
+                 times: Operator, extents: Mapping[str, int]) -> None:
+        """``joined``: the factors that can be (``hoistable``)."""
         self.order, self.times, self.extents = order, times, extents
-        self.factors = factors
+        self.place = {n: k for k, n in enumerate(order)}
+        self.factors, self.joined = factors, joined
         self.dtype: DType = factors[0].dtype
         self.made: dict[Key, tuple[Let, Source]] = {}
         self.inner: dict[str, int] = {}
@@ -79,7 +85,7 @@ class Hoisting:
     def run(self) -> Locals | None:
         """The body with all that can be joined early; None if nothing can."""
         chains = {name: self._chain(k, name) for k, name in enumerate(self.order) if k > 1}
-        early = {name: [g for g in chain if g[0] < self.order.index(name)]
+        early = {name: [g for g in chain if g[0] < self.place[name]]
                  for name, chain in chains.items()}
         for name, chain in early.items():
             for k in range(len(chain)):
@@ -114,24 +120,17 @@ class Hoisting:
             stack += [by_source[t] for t in let.body.reads if t in by_source]
         return sorted(found, key=lambda let: let.depth)
 
-    def _chain(self, place: int, name: str) -> list[tuple[int, list[Expr]]]:
+    def _chain(self, place: int, name: str) -> list[tuple[int, list[Read]]]:
         """The factors over an index by how many loops are bound when they can be joined."""
-        groups: dict[int, list[Expr]] = {}
-        for f in self.factors:
-            if isinstance(f, Read) and name in f.free and self._is_hoistable(f):
-                depth = 1 + max(self.order.index(n) for n in f.free if n != name)
+        groups: dict[int, list[Read]] = {}
+        for f in self.joined:
+            if name in f.free:
+                depth = 1 + max([self.place[n] for n in f.free if n != name])
                 if depth <= place:
                     groups.setdefault(depth, []).append(f)
         return sorted(groups.items())
 
-    def _is_hoistable(self, f: Read) -> bool:
-        assert isinstance(f.tensor, Source)
-        zero = self.times.annihilators[0] if self.times.annihilators else None
-        return len(f.indices) > 1 and is_plain(f) and zero is not None \
-            and is_sparse(f) and bool(f.tensor.fill.value == zero) \
-            and all(f.tensor.shape[k] == self.extents[i.name] for k, i in enumerate(f.indices))  # type: ignore[attr-defined]
-
-    def _workspace(self, name: str, chain: list[tuple[int, list[Expr]]]) -> None:
+    def _workspace(self, name: str, chain: list[tuple[int, list[Read]]]) -> None:
         key = _key(chain, name)
         if key in self.made:
             return
@@ -139,8 +138,8 @@ class Hoisting:
         depth, group = chain[-1]
         parts: list[Expr] = []
         for f in group:
-            assert isinstance(f, Read)
-            r = _renamed(f, name, axis)
+            r = Read(f.tensor, tuple([
+                Index(axis) if i.name == name else i for i in f.indices]))  # type: ignore[attr-defined]
             self.origins[r] = (f, {Index(name): Index(axis)})
             parts.append(r)
         if len(chain) > 1:
@@ -154,20 +153,25 @@ class Hoisting:
             Source(slot, (self.extents[name],), self.dtype, fill))
 
 
-def _renamed(f: Expr, old: str, new: str) -> Read:
-    assert isinstance(f, Read)
-    return Read(f.tensor, tuple(Index(new) if i == Index(old) else i for i in f.indices))
+def hoistable(factors: list[Expr], times: Operator, extents: Mapping[str, int]) -> list[Read]:
+    """The factors that a workspace can hold: where one has no entry, the product is nothing."""
+    zero = times.annihilators[0] if times.annihilators else None
+    return [] if zero is None else [
+        f for f in factors if isinstance(f, Read) and len(f.indices) > 1 and is_plain(f)
+        and is_sparse(f) and bool(f.tensor.fill.value == zero)  # type: ignore[attr-defined]
+        and all(f.tensor.shape[k] == extents[i.name] for k, i in enumerate(f.indices))]  # type: ignore[attr-defined]
 
 
-def _key(chain: list[tuple[int, list[Expr]]], name: str) -> Key:
-    return tuple(tuple(sorted((_renamed(f, name, "") for f in group), key=id))
-                 for _, group in chain)
+def _key(chain: list[tuple[int, list[Read]]], name: str) -> Key:
+    return tuple([tuple(sorted([(id(f.tensor), tuple([
+        "" if i.name == name else i.name for i in f.indices])) for f in group]))  # type: ignore[attr-defined]
+        for _, group in chain])
 
 
-def simulated(found: Locals, operands: Mapping[Read, Operand], analysis: Analysis
+def simulated(found: Locals, operands: Mapping[Read, Operand], support: Callable[[Expr], Formula]
               ) -> tuple[list[Operand], list[Fill]]:
     """The operands of the body and the workspaces with theirs, as the simulation sees them.
-    ``operands``: of the reads before any of them was renamed."""
+    ``operands``: of the reads before any of them was renamed; ``support``: of bodies."""
     lets = {let.slot: let for let in found.lets}
     readers: dict[object, list[Operand]] = {slot: [] for slot in lets}
 
@@ -199,10 +203,10 @@ def simulated(found: Locals, operands: Mapping[Read, Operand], analysis: Analysi
 
     main = of(found.body)
     sizes = dict(found.extents)
-    made = [Fill(let.depth, let.loops, of(let.body), found.support(let.body, analysis),
+    made = [Fill(let.depth, let.loops, of(let.body), support(let.body),
                  readers[let.slot], float(sizes[let.axis])) for let in found.lets]
     made += [Fill(s.depth, tuple(a.name for a in s.value.axes), of(s.value.body),
-                  found.support(s.value.body, analysis), []) for s in found.sums]
+                  support(s.value.body), []) for s in found.sums]
     return main, made
 
 

@@ -126,9 +126,9 @@ class _Splitter:
             if found is None:
                 match e:
                     case Read():
-                        found = self._read(e.tensor, tuple(go(i) for i in e.indices))
+                        found = self._read(e.tensor, tuple([go(i) for i in e.indices]))
                     case Call():
-                        found = Call(e.op, tuple(go(a) for a in e.args))
+                        found = Call(e.op, tuple([go(a) for a in e.args]))
                     case Reduce():
                         found = Reduce(e.op, e.axes, go(e.body))
                     case _:
@@ -164,9 +164,9 @@ class _Splitter:
                             old.name: Index(new.name) for old, new in zip(x.axes, axes)})
                         found = Reduce(x.op, tuple(axes), body)
                     case Call():
-                        found = Call(x.op, tuple(go(a) for a in x.args))
+                        found = Call(x.op, tuple([go(a) for a in x.args]))
                     case Read():
-                        found = Read(x.tensor, tuple(go(i) for i in x.indices))
+                        found = Read(x.tensor, tuple([go(i) for i in x.indices]))
                     case _:
                         found = x
                 memo[x] = found
@@ -207,7 +207,7 @@ def _flatten(e: Expr) -> tuple[Expr, dict[str, int]]:
         if found is None:
             match x:
                 case Call():
-                    found = pull(Call(x.op, tuple(go(a) for a in x.args)))
+                    found = pull(Call(x.op, tuple([go(a) for a in x.args])))
                 case Reduce():
                     found = merge(Reduce(x.op, x.axes, go(x.body)))
                 case _:

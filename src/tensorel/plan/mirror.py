@@ -25,7 +25,7 @@ def share_transposed(program: Program) -> None:
     for group in groups.values():
         forms: dict[object, Definition] = {}
         for d in group if len(group) > 1 else ():
-            same = forms.get(_form(d, exchanged=True))
+            same = forms.get(_form(d, exchanged=True)) if forms else None
             if same is not None and d.ref not in fixed and d.format is None:
                 instead[d.ref] = same.source()
             else:

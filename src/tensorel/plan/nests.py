@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from tensorel.ir.nodes import Call, Read, Source, postorder
+from tensorel.ir.nodes import Call, Expr, Read, Source, postorder
 from tensorel.kernels.flat import flat_level
 from tensorel.kernels.spec import Assembly
 from tensorel.kernels.support import Formula, has
 from tensorel.plan.decide import Option
 from tensorel.plan.definitions import distributing, factors_of
 from tensorel.plan.fuse import Fused, fusions
-from tensorel.plan.locals import Hoisting, Locals, outer_reads, simulated
+from tensorel.plan.locals import Hoisting, Locals, hoistable, outer_reads, simulated
 from tensorel.plan.loops import (
     Operand,
     Simulation,
@@ -55,8 +55,12 @@ class NestSearch(Outputs):
         self.times = None if self.op is None else distributing(self.op, self.body)
         self.factors = [] if self.times is None else factors_of(self.body, self.times)
         self.slow = sum(isinstance(e, Call) and e.op.slow for e in postorder(self.body))
+        self.joined = [] if self.times is None else hoistable(
+            self.factors, self.times, self.extents)
         self.early: dict[tuple[str, ...], Locals | None] = {}
         self.pilot = self._piloted()
+        self.made: dict[Read, Operand] = {}
+        self.inside: dict[Expr, list[Read]] = {}
         decisions = self.chooser.program.decisions
         if decisions.listing and self.fused and not any(
                 self._choices(order, [], supports, math.inf) for order in self._orders()):
@@ -151,10 +155,11 @@ class NestSearch(Outputs):
         """Joins that can be made before the loops that need them, in workspaces."""
         if self.times is None or len(order) < 3 or self.counted or self.everywhere \
                 or self.whole_cells or self.chooser.strict \
-                or sum(o.sparse for o in self.operands) < 2:  # nothing to meet again and again
+                or sum([o.sparse for o in self.operands]) < 2:  # nothing to meet again and again
             return None
         if order not in self.early:  # the same for operands converted or not
-            self.early[order] = Hoisting(order, self.factors, self.times, self.extents).run()
+            self.early[order] = Hoisting(order, self.factors, self.joined, self.times,
+                                         self.extents).run()
         return self.early[order]
 
     def _fused(self, order: tuple[str, ...], limit: float) -> list[Choice]:
@@ -164,10 +169,9 @@ class NestSearch(Outputs):
         last = max((k for k, n in enumerate(order) if n not in self.reduced), default=-1)
         found: list[Choice] = []
         for way in fusions(order, self.factors, self.times, self.fused):
-            bodies = (way.body, *(let.body for let in way.lets))
             own = {let.slot for let in way.lets}
-            operands = {r: self._operand(r) for r in postorder(*bodies) if isinstance(r, Read)
-                        and r.tensor.data not in own}  # type: ignore[attr-defined]
+            operands = {r: self._operand(r) for body in (way.body, *(let.body for let in way.lets))
+                        for r in self._reads(body) if r.tensor.data not in own}  # type: ignore[attr-defined]
             wrong = [o for r, o in operands.items() if o.sparse and is_plain(r)
                      and not _follows(o, way.order)]
             extents = self.extents | dict(way.extents) | {
@@ -189,15 +193,21 @@ class NestSearch(Outputs):
         return found
 
     def _operand(self, r: Read) -> Operand:
-        known = self.chooser.known_of(r.tensor)  # type: ignore[arg-type]
-        return operand(r, known.levels, known.count)
+        if r not in self.made:
+            known = self.chooser.known_of(r.tensor)  # type: ignore[arg-type]
+            self.made[r] = operand(r, known.levels, known.count)
+        return self.made[r]
+
+    def _reads(self, body: Expr) -> list[Read]:
+        if body not in self.inside:
+            self.inside[body] = [r for r in postorder(body) if isinstance(r, Read)]
+        return self.inside[body]
 
     def _simulated(self, order: tuple[str, ...], last: int, found: Locals,
                    operands: list[Operand], limit: float) -> Simulation:
-        analysis = self.chooser.analysis
-        main, fills = simulated(found, {o.read: o for o in operands}, analysis)
-        support = found.support(found.body, analysis)
-        return simulate(order, main, dict.fromkeys(order, support),
+        support = found.supports(self.chooser.analysis)
+        main, fills = simulated(found, {o.read: o for o in operands}, support)
+        return simulate(order, main, dict.fromkeys(order, support(found.body)),
                         self.extents | dict(found.extents) | {
                             a.name: a.extent for s in found.sums for a in s.value.axes}, last,
                         self.names[-1] if self.names else None, self.costs, limit, fills,

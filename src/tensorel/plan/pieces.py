@@ -88,7 +88,7 @@ class _Splitter:
     def _go(self, e: Expr, extents: dict[str, int]) -> Expr:
         match e:
             case Call():
-                return Call(e.op, tuple(self._go(a, extents) for a in e.args))
+                return Call(e.op, tuple([self._go(a, extents) for a in e.args]))
             case Reduce():
                 inner = extents | {a.name: a.extent for a in e.axes}
                 return self._reduce(Reduce(e.op, e.axes, self._go(e.body, inner)), extents)
@@ -152,9 +152,9 @@ def _neat(e: Expr, name: str) -> Expr:
     """Affine indices of reads as a*name + b, constants added up."""
     match e:
         case Read():
-            return Read(e.tensor, tuple(_affine(i, name) for i in e.indices))
+            return Read(e.tensor, tuple([_affine(i, name) for i in e.indices]))
         case Call():
-            return Call(e.op, tuple(_neat(a, name) for a in e.args))
+            return Call(e.op, tuple([_neat(a, name) for a in e.args]))
         case Reduce():
             return Reduce(e.op, e.axes, _neat(e.body, name))
         case _:
@@ -180,9 +180,9 @@ def decide(e: Expr, extents: dict[str, int]) -> Expr:
                     return decide(e.args[1 if below else 2], extents)
                 if t <= 0:
                     return decide(e.args[2 if below else 1], extents)
-            return _same(e, tuple(decide(a, extents) for a in e.args))
+            return _same(e, tuple([decide(a, extents) for a in e.args]))
         case Call():
-            return _same(e, tuple(decide(a, extents) for a in e.args))
+            return _same(e, tuple([decide(a, extents) for a in e.args]))
         case Reduce():
             inner = decide(e.body, extents | {a.name: a.extent for a in e.axes})
             return e if inner is e.body else Reduce(e.op, e.axes, inner)

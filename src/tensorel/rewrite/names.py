@@ -39,7 +39,7 @@ def rename_bound(e: Expr, prefix: str = "k") -> Expr:
     for x in postorder(e):
         match x:
             case Call():
-                memo[x] = Call(x.op, tuple(memo[a] for a in x.args))
+                memo[x] = Call(x.op, tuple([memo[a] for a in x.args]))
             case Reduce():
                 memo[x] = reduction(x, memo[x.body])
             case _:
@@ -60,7 +60,7 @@ def relabel(e: Expr, names: Mapping[str, str]) -> Expr:
     for x in postorder(e):
         match x:
             case Call():
-                memo[x] = Call(x.op, tuple(memo[a] for a in x.args))
+                memo[x] = Call(x.op, tuple([memo[a] for a in x.args]))
             case Reduce():
                 axes = tuple(Axis(names.get(a.name, a.name), a.extent) for a in x.axes)
                 memo[x] = Reduce(x.op, axes, memo[x.body])
