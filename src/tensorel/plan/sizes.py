@@ -15,7 +15,7 @@ from tensorel.records import dataclass, field
 from tensorel.stats.combine import extend, join, matches
 from tensorel.stats.pilot import Edge, is_worthwhile, join_size
 from tensorel.stats.pointset import Relation
-from tensorel.stats.reduction import project
+from tensorel.stats.reduction import project, projected_estimate
 
 PAIRED = 8  # up to so many factors are compared each with each
 
@@ -135,7 +135,9 @@ class Sizes:
             if f.dense or f.relation is None:
                 found = self.room(mask)
             elif mask & (mask - 1):
-                found = self.projection(f, mask).estimate
+                view = f.relation if mask == f.free else f.views.get(mask)
+                found = projected_estimate(f.relation, self.named(mask)) if view is None \
+                    else view.estimate
             else:
                 found = f.relation.distinct[self.names[mask.bit_length() - 1]] if mask else 1.0
             f.counts[mask] = found

@@ -66,11 +66,12 @@ class Chains:
 
     def __init__(self, constraints: Mapping[Key, float]) -> None:
         self.bit: dict[str, int] = {}
+        self.masks: dict[Names, int] = {NONE: 0}
         self.empty = is_empty(constraints)
         best: dict[tuple[int, int], float] = {}
         for (given, counted, p), value in constraints.items():
-            needs = _mask(given, self.bit) if given else 0
-            gives = needs | _mask(counted, self.bit)
+            needs = self._mask(given)
+            gives = needs | self._mask(counted)
             if p == 2:
                 room = constraints.get((NONE, given, 1.0))
                 if room is None:
@@ -85,6 +86,12 @@ class Chains:
         self.logs: list[float] | None = None
         self.found: dict[tuple[int, int], float] = {}
 
+    def _mask(self, names: Names) -> int:
+        found = self.masks.get(names)
+        if found is None:
+            found = self.masks[names] = _mask(names, self.bit)
+        return found
+
     def bound(self, target: Names, start: Names = NONE) -> float:
         """The least product of degrees along a chain from ``start`` to all of ``target``: at
         most so many values of ``target`` occur with one of ``start``. inf: none reaches it."""
@@ -92,7 +99,7 @@ class Chains:
             return 1.0
         if self.empty:
             return 0.0
-        asked = _mask(target, self.bit), _mask(start, self.bit)
+        asked = self._mask(target), self._mask(start)
         found = self.found.get(asked)
         if found is None:
             found = self.found[asked] = self._least(*asked)

@@ -36,9 +36,7 @@ def reduce_over(r: Relation, names: Collection[str]) -> Relation:
         done = min(r.cardinality, 1.0)
         return Relation({}, min(r.estimate, done), {}, {}, {}, {(NONE, NONE, 1.0): done}, {})
     bands = {pair: b for pair, b in closed(r.bands).items() if keep.issuperset(pair)}
-    most = whole(min(r.cardinality, prod(map(float, extents.values())), r.chains.bound(keep)))
-    cells = _grids_after(r, keep)
-    estimate = min(_filled(r, keep, most, cells), r.estimate, most)
+    estimate, most, cells = _sized(r, keep)
     counts: dict[str, Poly | None] = {}
     for n, e in extents.items():
         each = r.counts[n] if len(keep) > 1 else indicator(r.counts[n])  # alone: once each
@@ -46,6 +44,19 @@ def reduce_over(r: Relation, names: Collection[str]) -> Relation:
     distinct = {n: min(r.distinct[n], estimate) for n in extents}
     return Relation(extents, estimate, distinct, counts, partial(_limits, r),
                     partial(_projected, r, keep, most), bands, cells, lambda: r, most=most)
+
+
+def _sized(r: Relation, keep: Names) -> tuple[float, float, grids.Grids]:
+    """How many values of some indices have a point, as expected and at most; cells per tile."""
+    room = prod([float(r.extents[n]) for n in keep])
+    most = whole(min(r.cardinality, room, r.chains.bound(keep)))
+    cells = _grids_after(r, keep)
+    return min(_filled(r, keep, most, cells), r.estimate, most), most, cells
+
+
+def projected_estimate(r: Relation, names: Collection[str]) -> float:
+    """The estimate of ``project(r, names)``, for several of its indices."""
+    return max(_sized(r, r.all.intersection(names))[0], 0.0)
 
 
 def _limits(wide: Relation, r: Relation) -> Limits:
