@@ -55,8 +55,13 @@ def _sized(r: Relation, keep: Names) -> tuple[float, float, grids.Grids]:
 
 
 def projected_estimate(r: Relation, names: Collection[str]) -> float:
-    """The estimate of ``project(r, names)``, for several of its indices."""
-    return max(_sized(r, r.all.intersection(names))[0], 0.0)
+    """The estimate of ``project(r, names)``, for several of its indices. Relations of many are
+    not asked for chains: these are many, and long ones bound little."""
+    keep = r.all.intersection(names)
+    if len(r.all) <= WIDE:
+        return max(_sized(r, keep)[0], 0.0)
+    room = prod([float(r.extents[n]) for n in keep])
+    return min(_filled(r, keep, min(r.cardinality, room), _grids_after(r, keep)), r.estimate, room)
 
 
 def _limits(wide: Relation, r: Relation) -> Limits:
