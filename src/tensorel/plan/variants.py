@@ -5,9 +5,12 @@ stands, and three sparse or narrow sums when expanded. Whether expansion pays de
 sparse, so both ways are planned. Expanded sums may cancel: the plan must be cheaper by
 ``Costs.expand``.
 
-It cannot be where no sum is asked for at more points than its operands hold entries: to make such
-a sum costs about as much as to read them, which every plan does. Then the program is not planned
-a second time."""
+A second program is not planned where that cannot be:
+- the sum is a small part of the work: all of it is needed, and its operands, dense but for those
+  of inner reductions, hold four times as many entries as it has (gradients over a star join);
+- a sparse factor over all indices of the loops says where the sum is asked for, and it is
+  evaluated there: beside sparse operands in the same order and reductions over dense ones
+  (weighted losses). Every term of the expanded sum would visit the same points."""
 
 from __future__ import annotations
 
@@ -18,11 +21,19 @@ from dataclasses import replace
 from tensorel.algebra import ops
 from tensorel.ir.nodes import Call, Expr, Lambda, Read, Reduce, Source, postorder
 from tensorel.kernels.spec import Slot
-from tensorel.plan.definitions import Definition, Program
-from tensorel.plan.estimate import Estimator
+from tensorel.plan.definitions import (
+    Definition,
+    Program,
+    factors_of,
+    inner_reductions,
+    product_of,
+)
+from tensorel.plan.estimate import Estimator, filled
+from tensorel.plan.locals import outer_reads
 from tensorel.rewrite.polynomial import canonical
 
 TERMS = 8
+SMALL = 4.0
 _SUMS = frozenset({ops.add, ops.subtract})
 _POWERS = frozenset({ops.square, ops.power})
 
@@ -50,43 +61,57 @@ def expanded(program: Program) -> Program | None:
 
 
 def _may_pay(program: Program, lam: Lambda) -> bool:
-    """A sum in a product, below a reduction, that costs more than to read its operands."""
+    """A sum in a product below a reduction may cost more than its terms do, one by one."""
     below = [e for e in postorder(lam.body) if isinstance(e, Reduce)]
     extents = dict(lam.axes)
     for e in below:
         for a in e.axes:
             extents[a.name] = max(a.extent, extents.get(a.name, 0))
     estimator = Estimator(program.stats)
-    analysis = estimator.analysis(strict=False)
-    for e in below:
-        if e.op is ops.add:
-            sums = list(_sums(e.body))
-            points = _room(e.body, extents) * estimator.density(
-                analysis.cover(e.body).support) if sums else 0.0
-            for s in sums:
-                if min(points, _room(s, extents)) > _held(s, estimator) or _is_mixed(s):
-                    return True
-    return False
+    return any(not _is_small(s, e.body, estimator, extents) and not _is_asked(s, e.body, estimator)
+               for e in below if e.op is ops.add for s in _sums(e.body))
 
 
 def _room(e: Expr, extents: dict[str, int]) -> float:
     return math.prod([float(extents[n]) for n in e.free])
 
 
-def _held(e: Expr, estimator: Estimator) -> float:
-    """The entries of all that is read below."""
-    return sum([estimator.of(t).count for t in e.reads if isinstance(t, Source)])
+def _is_small(s: Call, body: Expr, estimator: Estimator, extents: dict[str, int]) -> bool:
+    """To make the sum takes little beside the reading of its operands."""
+    room = _room(s, extents)
+    if any(_is_sparse(r, estimator) for r in outer_reads(s)) or SMALL * room > sum(
+            [estimator.of(t).count for t in s.reads if isinstance(t, Source)]):
+        return False
+    asked = _room(body, extents)
+    analysis = estimator.analysis(strict=False)
+    for f in factors_of(body, ops.multiply):
+        share = estimator.density(analysis.cover(f).support)
+        for r in inner_reductions(f):
+            share = filled(share, float(product_of(r.axes)))
+        asked *= share
+    return asked >= room / 2
 
 
-def _is_mixed(e: Expr) -> bool:
-    """Sparse operands that are stored along different indices: loops over all of them at once
-    have to convert some."""
-    orders = {
-        tuple([x.indices[k] for k in x.tensor.data.format.order])
-        for x in postorder(e) if isinstance(x, Read) and isinstance(x.tensor, Source)
-        and isinstance(x.tensor.data, Slot) and not x.tensor.data.format.is_dense
-        and len(x.indices) > 1 and x.free <= e.free}
-    return len(orders) > 1
+def _is_asked(s: Call, body: Expr, estimator: Estimator) -> bool:
+    """A sparse factor beside the sum leads its loops."""
+    factors = factors_of(body, ops.multiply)
+    leaders = {_stored_along(f) for f in factors if isinstance(f, Read)
+               and f.free == body.free and _is_sparse(f, estimator)}
+    beside = {_stored_along(r) for r in outer_reads(s) if _is_sparse(r, estimator)}
+    return len(leaders) == 1 and None not in leaders and beside <= leaders \
+        and s.free == body.free and all(
+            r.free == s.free and not inner_reductions(r.body) and estimator.is_dense(r.body)
+            for r in inner_reductions(s))
+
+
+def _is_sparse(r: Read, estimator: Estimator) -> bool:
+    return isinstance(r.tensor, Source) and not estimator.of(r.tensor).dense
+
+
+def _stored_along(r: Read) -> tuple[Expr, ...] | None:
+    """The indices of a read as its storage nests them, if that is known."""
+    slot = r.tensor.data if isinstance(r.tensor, Source) else None
+    return tuple([r.indices[k] for k in slot.format.order]) if isinstance(slot, Slot) else None
 
 
 def _sums(e: Expr) -> Iterator[Call]:
