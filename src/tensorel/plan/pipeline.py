@@ -190,7 +190,8 @@ def _forms(program: Program) -> Iterator[_Form]:
     variants = _variants(program.config)
     shared = [v for v in variants if v.write is inlined]
     forms = [_Form("", "", 1.0, partial(_same, program))]
-    forms += [_Form(v.name, v.text, v.gain(program.config), partial(v.write, program)) for v in shared]
+    forms += [_Form(v.name, v.text, v.gain(program.config), partial(v.write, program))
+              for v in shared]
     for base in forms:
         if base.text:
             yield base
