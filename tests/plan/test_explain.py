@@ -90,7 +90,7 @@ def test_passes_are_timed_over_all_ways_to_write_the_program(
     ticks = itertools.count()
     monkeypatch.setattr(pipeline, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
     found = ((a - u @ u.T)**2).sum().explain(level="logical").to_dict()["passes"]
-    assert found["expand"] == 1 and found["simplify"] == 1
+    assert found["expand"] >= 1 and found["simplify"] == 1
     assert found["order_contractions"] == found["choose_loops"] == 2
 
 
