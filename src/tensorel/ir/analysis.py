@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from tensorel.ir.nodes import (
     DType,
     Expr,
     Lambda,
+    Memo,
     Node,
     Operator,
     Read,
@@ -82,9 +82,9 @@ def repeat(op: Operator, value: Any, count: int) -> Any:
 
 
 # -- fill ------------------------------------------------------------------------------------
-_fills: WeakKeyDictionary[Node, Const | None] = WeakKeyDictionary()
+_fills = Memo[Const | None]("_fill")
 #: Whether a node has a stored value everywhere, so that its fill never shows.
-_whole: WeakKeyDictionary[Node, bool] = WeakKeyDictionary()
+_whole = Memo[bool]("_whole")
 
 
 def fill(tensor: Tensor) -> Const:

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from operator import attrgetter
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from weakref import ref
 
 import numpy as np
@@ -42,11 +43,31 @@ class _Interned(type):
         return found  # type: ignore[return-value]
 
 
+class _Kept(ref["Node"]):
+    """A weak reference that knows its key."""
+
+    __slots__ = ("key",)
+    key: tuple[object, ...]
+
+
+_dead: list[_Kept] = []
+
+
 def _keep(key: tuple[object, ...], node: Node) -> Node:
     """Intern a new node, unless another thread was first. A dead node leaves the table by a
-    callback without Python code, ``pop(key, dead)``: Ctrl-C inside one would be swallowed."""
-    new = ref(node, partial(_interned.pop, key))
+    callback without Python code, ``pop(key, dead)``: Ctrl-C inside one would be swallowed. Slots
+    and references of plans have a hash in Python: their keys, which hold no data, wait in a list.
+    """
+    if key[0] is Source and isinstance(type(key[1][0]).__hash__, FunctionType):  # type: ignore[index]
+        new: ref[Node] = _Kept(node, _dead.append)
+        new.key = key  # type: ignore[attr-defined]
+    else:
+        new = ref(node, partial(_interned.pop, key))
     with _guard:
+        while _dead:
+            gone = _dead.pop()
+            if _interned.get(gone.key) is gone:
+                del _interned[gone.key]
         weak = _interned.get(key)
         first = None if weak is None else weak()
         if first is not None:
@@ -69,7 +90,7 @@ class Node(metaclass=_Interned):
     they are a tenth of the time of importing the package, and nodes of the time of small calls.
     """
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "_fill", "_text", "_whole")
     __match_args__: tuple[str, ...] = ()
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -84,6 +105,40 @@ class Node(metaclass=_Interned):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), tuple(getattr(self, f) for f in self.__match_args__)
+
+
+class Memo(Generic[T]):
+    """Facts that are worked out once for each node, kept in a slot of the node: callbacks of weak
+    references would swallow Ctrl-C.
+
+    >>> text = Memo[str]("_text")
+    >>> text[Index("i")] = "i"
+    >>> Index("j") in text, text.get(Index("j"))
+    (False, None)
+    """
+
+    def __init__(self, slot: str) -> None:
+        self._get, self._set = Node.__dict__[slot].__get__, Node.__dict__[slot].__set__
+
+    def __contains__(self, node: Node) -> bool:
+        try:
+            self._get(node)
+        except AttributeError:
+            return False
+        return True
+
+    def __getitem__(self, node: Node) -> T:
+        return self._get(node)  # type: ignore[no-any-return]
+
+    def get(self, node: Node) -> T | None:
+        """None if it is not known."""
+        try:
+            return self._get(node)  # type: ignore[no-any-return]
+        except AttributeError:
+            return None
+
+    def __setitem__(self, node: Node, fact: T) -> None:
+        self._set(node, fact)
 
 
 class Expr(Node):

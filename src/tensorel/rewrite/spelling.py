@@ -6,12 +6,21 @@ a process. Text only orders: equality is that of the expressions.
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
-from tensorel.ir.nodes import Call, Const, Expr, Index, Local, Node, Read, Reduce, Source, Tensor
+from tensorel.ir.nodes import (
+    Call,
+    Const,
+    Expr,
+    Index,
+    Local,
+    Memo,
+    Read,
+    Reduce,
+    Source,
+    Tensor,
+)
 from tensorel.rewrite.names import postorder
 
-_texts: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
+_texts = Memo[str]("_text")
 
 
 def spell(e: Expr) -> str:
