@@ -59,6 +59,8 @@ class Costs:
     # -- conversions
     convert: float = 4.5  # an entry stored again, its order kept
     convert_sort: float = 20.0  # an entry stored again in another order of levels
+    convert_deep: float = 70.0  # the same with more than two levels
+    convert_far: float = 70.0  # more for each entry, if its lines are too many for the caches
     convert_cell: float = 1.5  # a cell of a dense tensor that is made, read or turned
     convert_start: float = 60000.0  # any conversion
     convert_kernel: float = 65536.0  # of so many entries it is worth a kernel of its own

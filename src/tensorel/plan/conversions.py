@@ -27,10 +27,15 @@ def conversion_cost(known: Known, want: Format, costs: Costs) -> float:
     have = known.slot.format
     if want in known.alternatives or want.covers(have):
         return 0.0
+    shape = known.source.shape
+    lines = float(shape[want.order[0]]) if want.order else 1.0
+    far = costs.convert_far if 16 * lines > costs.fetch_bytes else 0.0  # two words for a line
     if by_kernel(known, want, costs):
-        return known.count * (costs.step + costs.bucket) + costs.call
+        return known.count * (costs.step + costs.bucket + far) + lines * costs.convert_cell \
+            + costs.call
     if have.is_dense or want.is_dense:
-        cells = math.prod(float(n) for n in known.source.shape)
-        return cells * costs.convert_cell + costs.convert_start
-    each = costs.convert if have.order == want.order else costs.convert_sort
+        return math.prod(map(float, shape)) * costs.convert_cell + costs.convert_start
+    if have.order == want.order:
+        return known.count * costs.convert + costs.convert_start
+    each = far + (costs.convert_sort if len(shape) < 3 else costs.convert_deep)
     return known.count * each + costs.convert_start
