@@ -82,6 +82,7 @@ class Costs:
     dense_wanted: float = 0.1  # written dense on the way to a sparse format that was asked for
     thin: float = 0.1  # a dense result from sparse operands is stored sparse below this density
     turn: float = 8.0  # a matrix is turned if the sums read it so many times over
+    across: float = 16.0  # times as slow is to read it across its rows, if no cache holds it
     expand: float = 4.0  # sums of products may cancel: they must be so many times cheaper
     fetch_bytes: float = 4e6  # rows of larger operands are fetched ahead,
     fetch_entries: float = 4.0  # if they have more entries than this

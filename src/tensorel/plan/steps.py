@@ -175,10 +175,11 @@ class StepBuilder:
                 known = self.known_of(r.tensor)  # type: ignore[arg-type]
                 fmt = known.slot.format
                 other = _TURNED.get(fmt.name)
+                far = self.costs.across if known.bytes_ > self.costs.fetch_bytes else 1.0
                 if other is None or r.indices[fmt.order[0]] != Index(along.name) \
                         or along.name in r.indices[fmt.order[1]].free \
                         or not self.program.decisions.decide("matrix", known.slot.name, [
-                            Option(times * along.extent, False, "read across its rows"),
+                            Option(times * along.extent * far, False, "read across its rows"),
                             Option(self.costs.turn * known.count, True, "turned first")]):
                     continue
                 made = self.convert(known, resolve(other, known.source.shape, r.dtype))
