@@ -23,8 +23,8 @@ from tensorel.ir.nodes import (
     postorder,
     substitute,
 )
-from tensorel.plan.contract import define_part
 from tensorel.plan.definitions import Definition, Program, inner_reductions
+from tensorel.plan.lift import define_part
 
 MOST_PIECES = 16
 _TRUE_BELOW = {ops.less: (0, True), ops.less_equal: (1, True),

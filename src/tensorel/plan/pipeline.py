@@ -13,7 +13,7 @@ from tensorel.config import Config
 from tensorel.ir.nodes import Bulk, Lambda, Read, Reduce, Source, Tensor, postorder
 from tensorel.ir.printer import show
 from tensorel.plan.choose import Chooser
-from tensorel.plan.contract import lift_reductions, order_contractions, store_factors
+from tensorel.plan.contract import order_contractions
 from tensorel.plan.decide import Decisions, Option
 from tensorel.plan.definitions import Definition, Program, Stats, inner_reductions
 from tensorel.plan.demand import push_demand
@@ -21,6 +21,7 @@ from tensorel.plan.explored import explored
 from tensorel.plan.factoring import factored
 from tensorel.plan.inlining import inlined
 from tensorel.plan.known import Known
+from tensorel.plan.lift import lift_reductions, store_factors
 from tensorel.plan.logical import flatten_reductions, repeat_constants, simplify, split_definitions
 from tensorel.plan.mirror import share_transposed
 from tensorel.plan.physical import Plan
