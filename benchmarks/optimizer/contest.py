@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -165,11 +165,19 @@ def _answers(problem: Problem, ours: Any, seconds: float) -> Answers:
         gap = "" if ours is None else difference(ours, read)
         if gap:
             found.wrong.append(f"{peer.label}: {gap}")
-        elif spent > slow and (again := once(peer.job)) > slow:
+        elif spent > slow and (again := _again(peer.job, spent)) > slow:
             found.slow[peer.label] = min(spent, again)
         else:
             found.racing.append(peer)
     return found
+
+
+def _again(job: Callable[[], object], spent: float) -> float:
+    """Seconds of a second call; those of the first, if it is stopped this time."""
+    try:
+        return once(job)
+    except Stopped:
+        return spent
 
 
 def _estimated(case: Case, scale: float, heavy: Heavy) -> float | None:

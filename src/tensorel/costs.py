@@ -74,7 +74,7 @@ class Costs:
     thread_collect: float = 5e5  # one more thread whose results are collected piece by piece
     thread_gain: float = 1.2  # more threads must be so many times quicker
     memory: float = 0.04  # a byte from or to memory, however many threads ask
-    fresh: float = 0.2  # a byte of memory that nobody used before: the system gives it out
+    fresh: float = 0.12  # a byte of memory that nobody used before: the system gives it out
 
     # -- when to choose what costs alone do not decide
     dense_vector: float = 0.25  # a sum over sparse operands is stored dense above this density
