@@ -168,3 +168,19 @@ def test_what_is_left_out_is_finite(always: None) -> None:
     t = tr.einsum("i,jki->ijk", least, tr.matmul(tr.tensor(x), tb))
     expected = np.einsum("i,jki->ijk", (b + 4).min(axis=0), x @ b)
     np.testing.assert_allclose(t.to_numpy(), expected)
+
+
+def test_a_factor_may_be_defined_after_the_first_reader() -> None:
+    """The second reader's factor decides what is asked of the definition that both read; only it
+    moves before that definition (fuzz 9401:4546)."""
+    a = np.zeros((5, 5, 5), np.int16)
+    a[4, 4, 3] = -1
+    d, e = np.zeros((5, 5)), np.full((5, 5), np.inf)
+    d[4, 3], e[4, 3] = -3.0, 2.0
+    b = np.zeros(5, np.int64)
+    A, B = tr.tensor(a), tr.tensor(b, format="csf")
+    D, E = tr.tensor(d), tr.tensor(e, format="csf", fill=np.inf)
+    pieces = tr.where(B > 0, tr.stack([E, D], axis=1), B)
+    program = tr.einsum("ijkl->jk", tr.tensordot(pieces, A, 1), add="max", mul="multiply")
+    expected = np.tensordot(np.where(b > 0, np.stack([e, d], axis=1), b), a, 1).max(axis=(0, 3))
+    np.testing.assert_array_equal(program.to_numpy(), expected)

@@ -271,12 +271,12 @@ def _apply(program: Program, d: Definition, at: int, s: Slices) -> Source:
     instead: dict[object, Source] = {d.ref: changed.source()}
     before, after = program.definitions[:at], program.definitions[at + 1 :]
     # what a factor reads is defined before its reader, not always before ``d``
-    needed = {x.data.name for p in s.parts for x in postorder(p.factor)
-              if isinstance(x, Source) and isinstance(x.data, Ref)}
-    while needed & {x.name for x in after}:
-        before.append(after.pop(0))
-    program.definitions = [*before, *sets, changed, *(
-        replace(r, tensor=reading(r.tensor, instead)) for r in after)]
+    needed = {x.data for p in s.parts for x in sources_of(p.factor)}
+    for r in reversed(after):
+        if r.ref in needed:
+            needed.update(x.data for x in sources_of(r.tensor))
+    program.definitions = [*before, *(r for r in after if r.ref in needed), *sets, changed, *(
+        replace(r, tensor=reading(r.tensor, instead)) for r in after if r.ref not in needed)]
     program.fire("demand: only the slices that are read")
     return asked
 
