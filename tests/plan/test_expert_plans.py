@@ -143,3 +143,12 @@ def test_equal_parts_are_computed_once() -> None:
 def test_a_full_reduction_is_one_flat_loop() -> None:
     code = str((TA * TA).sum().explain("code"))
     assert code.count("for ") == 1, code
+
+
+def test_sums_inside_the_last_loop_have_a_cost() -> None:
+    """sum(k) (sum(i) A[i, k]) * (sum(j) A[k, j]) in one nest searches every row for every k."""
+    rng = np.random.default_rng(4)
+    at = rng.integers(0, 3000, (2, 30_000))
+    a = tr.from_coo(at, np.ones(30_000), (3000, 3000), format="csr", duplicates="sum")
+    plan = (a @ a).sum().explain().to_dict()
+    assert plan["runner_up"]["cost"] >= plan["cost"]

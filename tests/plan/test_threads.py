@@ -44,6 +44,7 @@ def test_much_work_is_shared() -> None:
     x = tr.asarray(np.ones(100_000))
     assert threads(a @ b, 2) == [2] and threads(a @ b, 1) == [1]
     assert threads(a @ x)[0] > 1
+    assert threads(a + b, 2) == [2], "measured: two thirds of the time"
     assert threads(x * 2.0 + x) == [1], "memory is as busy with one"
     assert "threads: 2" in str((a @ b).explain()) or Config().workers != 2
 

@@ -151,10 +151,12 @@ def simulate(order: tuple[str, ...], operands: list[Operand], supports: dict[str
     inside = [o for f in fills for o in f.operands]
     walk = _Loops(sim, extents, costs, dict.fromkeys((o.read for o in (*operands, *inside)), 0),
                   None if pilot is None else Met(pilot, {}))
-    for position, name in enumerate(order):
+    for position, name in enumerate((*order, None)):
         for f in fills:
             if f.depth == position:
                 walk.fill(f)
+        if name is None:  # sums inside the last loop have been added
+            break
         active = [*operands, *(o for f in fills if f.depth > position for o in f.operands)]
         innermost = position == len(order) - 1
         within = out_last if position <= last_output else None  # a sum stays in registers
@@ -163,8 +165,9 @@ def simulate(order: tuple[str, ...], operands: list[Operand], supports: dict[str
         if position == last_output:
             sim.cells = walk.iters
         if sim.cost >= limit:
-            sim.cost = math.inf
             break
+    if sim.cost >= limit:
+        sim.cost = math.inf
     sim.iterations = walk.iters
     return sim
 
