@@ -86,3 +86,12 @@ def test_the_memory_limit_holds_where_the_product_would_not_fit() -> None:
         assert in_blocks(found)
         assert found.to_numpy().shape == (n, 2)
         assert found.explain().predicted_bytes < 130_000_000
+
+
+def test_blocks_are_as_small_as_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rankings, "BLOCK", 2.0**25)
+    left, right = tr.asarray(rng.random((1500, 2))), tr.asarray(rng.random((1500, 2)))
+    with tr.options(memory=2_000_000):
+        found = tr.topk(left @ right.T, 2).values.to_numpy()
+    expected = -np.sort(-(left.to_numpy() @ right.to_numpy().T), axis=1)[:, :2]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -45,19 +45,20 @@ def mark_rankings(plan: Plan, config: Config) -> Blocked:
     """Marks the steps whose results are made and ranked in blocks; by shape, dtype and axis of
     the operands: how many coordinates of the axis a block has."""
     found: Blocked = {}
+    block = min(BLOCK, config.memory / 8)
     made = {s.target.name: s for s in plan.steps}
     for step in plan.steps:
         if not isinstance(step, BulkStep) or step.op not in RANKINGS:
             continue
         operand = made.get(step.args[0])
-        if operand is None or operand.bytes_ <= 2 * BLOCK or operand.target.name in plan.results:
+        if operand is None or operand.bytes_ <= 2 * block or operand.target.name in plan.results:
             continue
         axis = block_axis(len(operand.shape), ranked_axis(step))
         rank_only = all(isinstance(s, BulkStep) and s.op in RANKINGS for s in plan.steps
                         if operand.target.name in s.inputs)
         if axis is None or not rank_only:
             continue
-        rows = max(int(operand.shape[axis] * BLOCK / operand.bytes_), 1)
+        rows = max(int(operand.shape[axis] * block / operand.bytes_), 1)
         blocks = math.ceil(operand.shape[axis] / rows)
         fits = operand.bytes_ <= min(config.memory, config.densify) / 2
         below = _below(operand, made)
