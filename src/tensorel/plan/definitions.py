@@ -85,6 +85,10 @@ class Definition:
     def ref(self) -> Ref:
         return Ref(self.name, is_whole(self.tensor) if self.whole is None else self.whole)
 
+    def rewritten(self, tensor: Lambda | Bulk | Source) -> Definition:
+        """Another formula for the same tensor: what was promised of the first one stays."""
+        return replace(self, tensor=tensor, fill=self.source().fill, whole=self.ref.whole)
+
     def source(self) -> Source:
         fill = self.fill if self.fill is not None else fill_of(self.tensor)
         return Source(self.ref, self.tensor.shape, self.tensor.dtype, fill)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 from tensorel import rules
@@ -68,7 +67,7 @@ def _best(program: Program, d: Definition) -> Definition:
         return d
     for name, times in report.fired.items():
         program.fire(name, times)
-    return replace(d, tensor=Lambda(lam.axes, found), fill=d.source().fill, whole=d.ref.whole)
+    return d.rewritten(Lambda(lam.axes, found))
 
 
 class _Shares:

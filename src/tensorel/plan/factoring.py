@@ -5,8 +5,6 @@ product. Whether that pays depends on what is sparse: both ways are planned."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tensorel.algebra import ops
 from tensorel.ir.nodes import Axis, Call, Expr, Index, Lambda, Read, Reduce, substitute
 from tensorel.plan.definitions import Definition, Program, factors_of, product
@@ -32,8 +30,7 @@ def factored(program: Program) -> Program | None:
         if isinstance(lam, Lambda):
             body = take_out(lam.body)
             if body is not lam.body:
-                d = replace(d, tensor=Lambda(lam.axes, body), fill=d.source().fill,
-                            whole=d.ref.whole)
+                d = d.rewritten(Lambda(lam.axes, body))
         changed.append(d)
     if all(a is b for a, b in zip(changed, program.definitions)):
         return None

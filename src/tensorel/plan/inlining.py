@@ -7,8 +7,6 @@ need all of it share it again (``share_definitions``)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tensorel.ir.nodes import Expr, Lambda, Read, Source, postorder, substitute
 from tensorel.plan.definitions import (
     Definition,
@@ -34,7 +32,7 @@ def inlined(program: Program) -> Program | None:
         if isinstance(d.tensor, Lambda):
             lam = Lambda(d.tensor.axes, _written_out(other, d.tensor.body, formulas))
             if lam.body is not d.tensor.body:
-                d = replace(d, tensor=lam, fill=d.source().fill, whole=d.ref.whole)
+                d = d.rewritten(lam)
             if d.name not in program.results and d.format is None and _outgrows(program, lam):
                 formulas[d.ref] = lam
         else:

@@ -55,7 +55,7 @@ def split_definitions(program: Program) -> None:
     if pushed is not None:
         program.fire("push-selection: op(x)[rows] -> op(x[rows])")
         program.definitions = [
-            replace(d, tensor=t, fill=d.source().fill, whole=d.ref.whole)  # type: ignore[arg-type]
+            d.rewritten(t)  # type: ignore[arg-type]
             for d, t in zip(program.definitions, pushed)]
     _Splitter(program).run()
 

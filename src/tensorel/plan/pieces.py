@@ -6,8 +6,6 @@ itself. Each piece is then a product of its own: X @ w over a star join never ma
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tensorel.algebra import ops
 from tensorel.ir.affine import split_affine
 from tensorel.ir.build import int_value, minus, plus, times
@@ -44,8 +42,7 @@ def split_pieces(program: Program) -> None:
             if splitter.pieces:
                 program.fire("split-pieces: sum over pieces -> pieces of sums", splitter.pieces)
                 done.extend(splitter.made)
-                d = replace(d, tensor=Lambda(lam.axes, body), fill=d.source().fill,
-                            whole=d.ref.whole)
+                d = d.rewritten(Lambda(lam.axes, body))
         done.append(d)
     program.definitions = done
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 from tensorel.algebra import ops
 from tensorel.ir.nodes import Call, Expr, Lambda, Read, Reduce, Source, postorder
@@ -47,9 +46,7 @@ def expanded(program: Program) -> Program | None:
                 program, d.tensor):
             body = canonical(d.tensor.body, terms=TERMS)
             if body is not d.tensor.body and body.dtype == d.tensor.dtype:
-                fill = d.source().fill
-                changed.append(replace(d, tensor=Lambda(d.tensor.axes, body), fill=fill,
-                                       whole=d.ref.whole))
+                changed.append(d.rewritten(Lambda(d.tensor.axes, body)))
                 continue
         changed.append(d)
     if all(a is b for a, b in zip(changed, program.definitions)):
