@@ -36,8 +36,9 @@ class Token(NamedTuple):
     position: int
 
 
-def tokens(text: str) -> list[Token]:
-    """All tokens of ``text`` and an end mark; ParseError at a character of no token.
+def tokens(text: str, pattern: re.Pattern[str] = _TOKEN) -> list[Token]:
+    """All tokens of ``text`` and an end mark; ParseError at a character of no token. Groups of
+    the pattern are the kinds of tokens; that of ``space`` is left out.
 
     >>> [t.text for t in tokens("A[i] + 1.5e3")]
     ['A', '[', 'i', ']', '+', '1.5e3', '']
@@ -45,7 +46,7 @@ def tokens(text: str) -> list[Token]:
     found: list[Token] = []
     position = 0
     while position < len(text):
-        match = _TOKEN.match(text, position)
+        match = pattern.match(text, position)
         if match is None:
             raise ParseError(
                 f"unexpected character {text[position]!r}", text=text, position=position
@@ -65,9 +66,12 @@ def unquote(name: str) -> str:
 class Cursor:
     """A place in the tokens of a text."""
 
+    pattern = _TOKEN
+    keywords = KEYWORDS
+
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = tokens(text)
+        self.tokens = tokens(text, self.pattern)
         self.at = 0
 
     @property
@@ -108,7 +112,7 @@ class Cursor:
         raise ParseError(message, text=self.text, position=place, hint=hint)
 
     def identifier(self, what: str) -> str:
-        if self.token.kind != "name" or self.token.text in KEYWORDS:
+        if self.token.kind != "name" or self.token.text in self.keywords:
             self.fail(f"expected {what}{self.instead()}")
         return unquote(self.take().text)
 

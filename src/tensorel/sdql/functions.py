@@ -1,0 +1,48 @@
+"""The scalar functions and semirings of SDQLite, by the names that programs use."""
+
+from __future__ import annotations
+
+from tensorel.algebra import ops
+from tensorel.records import dataclass
+
+#: Functions that are one operator of the algebra.
+OPERATORS: dict[str, ops.Operator] = {
+    "exp": ops.exp, "expm1": ops.expm1, "log": ops.log, "log2": ops.log2, "log10": ops.log10,
+    "log1p": ops.log1p, "sqrt": ops.sqrt, "cbrt": ops.cbrt, "square": ops.square,
+    "abs": ops.absolute, "sign": ops.sign, "sin": ops.sin, "cos": ops.cos, "tan": ops.tan,
+    "asin": ops.arcsin, "acos": ops.arccos, "atan": ops.arctan, "sinh": ops.sinh,
+    "cosh": ops.cosh, "tanh": ops.tanh, "floor": ops.floor, "ceil": ops.ceil,
+    "trunc": ops.trunc, "round": ops.rint, "pow": ops.power, "min": ops.minimum,
+    "max": ops.maximum,
+}
+#: Functions that are formulas: conversions, and every second bit of a whole number.
+FORMULAS: dict[str, int] = {"int": 1, "real": 1, "even_bits": 1, "odd_bits": 1}
+
+#: Name to number of arguments.
+FUNCTIONS: dict[str, int] = {name: op.arity for name, op in OPERATORS.items()} | FORMULAS
+
+
+@dataclass(frozen=True, slots=True)
+class Semiring:
+    """Values with a monoid ``add``, whose identity is the zero that absent keys have, and a
+    product ``mul`` with the unit ``one``."""
+
+    name: str
+    add: ops.Operator
+    mul: ops.Operator
+    zero: float
+    one: float
+
+
+SEMIRINGS: dict[str, Semiring] = {
+    s.name: s
+    for s in (
+        Semiring("min_plus", ops.minimum, ops.add, float("inf"), 0.0),
+        Semiring("max_plus", ops.maximum, ops.add, float("-inf"), 0.0),
+        Semiring("min_times", ops.minimum, ops.multiply, float("inf"), 1.0),
+        Semiring("max_times", ops.maximum, ops.multiply, float("-inf"), 1.0),
+        Semiring("boolean", ops.logical_or, ops.logical_and, 0.0, 1.0),
+    )
+}
+#: The names that SDQL has for them.
+ALIASES = {"mnsm": "min_plus", "mxsm": "max_plus", "mnpr": "min_times", "mxpr": "max_times"}
