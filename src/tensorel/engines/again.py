@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from tensorel import rules
 from tensorel.config import Config
-from tensorel.engines.local import Planned, Run, bind, class_of, execute, plan_for
+from tensorel.engines.local import Planned, Run, bind, class_of, execute, is_right, plan_for
 from tensorel.engines.thin import thinned
 from tensorel.ir.nodes import Tensor
 from tensorel.records import dataclass
@@ -64,13 +64,14 @@ def evaluate_again(form: Form, operands: Sequence[Stored], node: Callable[[], Te
     key = (format, config.optimize, config.disabled, config.memory, config.workers, config.effort,
            config.costs, rules.version())
     found = form.get(key)
-    if found is None or found.planned.stale:
+    inputs = {} if found is None else {name: operands[k] for name, k in found.places}
+    if found is None or found.planned.stale or not is_right(found.planned, inputs):
         bound = bind([node()], [format], config)
         planned = plan_for(bound, [format], config)
         numbers = {id(s): k for k, s in enumerate(operands)}
         places = tuple([(name, numbers[id(s)]) for name, s in bound.stored.items()])
         thins = format is None and any(not s.format.is_dense for s in operands)
-        found = form[key] = Again(planned, places, thins)
-    inputs = {name: operands[k] for name, k in found.places}
+        found, inputs = Again(planned, places, thins), bound.stored
+        form[key] = found
     result = execute(Run(found.planned, inputs, config))[0]
     return thinned(result, config.costs) if found.thins and result.format.is_dense else result

@@ -7,7 +7,7 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import cast
 from weakref import ref
@@ -29,6 +29,7 @@ from tensorel.kernels.printer import show as show_kernel
 from tensorel.kernels.spec import Slot
 from tensorel.kernels.workspaces import hopeful
 from tensorel.plan.decide import Decisions, runner_up
+from tensorel.plan.dependencies import has_key
 from tensorel.plan.explain import LEVELS, Actual, Explanation
 from tensorel.plan.known import Known, level_sizes
 from tensorel.plan.physical import BlasStep, BulkStep, ConvertStep, KernelStep, Plan, Step, ViewStep
@@ -282,16 +283,32 @@ def stored_levels(stored: Stored) -> tuple[float, ...]:
 def plan_for(bound: Bound, formats: Sequence[object], config: Config,
              anew: bool = False) -> Planned:
     """The plan of a program; ``anew``: for exactly these statistics, not of the same class."""
-    found = None if anew else _plans.get(bound.key)
+    key: object = bound.key
+    found = None if anew else _plans.get(key)
+    if found is not None and not is_right(found, bound.stored):
+        key = bound.key, tuple(answers(found, bound.stored))
+        found = _plans.get(key)
+        if found is not None and not is_right(found, bound.stored):
+            found = None
     if found is None or found.stale:
         again = found is not None
         found = planned(bound, formats, config)
         found.final = again
         with _lock:
-            _plans[bound.key] = found
+            _plans[key] = found
             while len(_plans) > MAX_PLANS:
                 _plans.popitem(last=False)
     return found
+
+
+def is_right(found: Planned, stored: Mapping[str, Stored]) -> bool:
+    """These tensors answer what was asked when the plan was made as those did."""
+    asked = found.plan.asked
+    return not asked or answers(found, stored) == list(asked.values())
+
+
+def answers(found: Planned, stored: Mapping[str, Stored]) -> list[bool]:
+    return [has_key(partial(_facts, ref(stored[name])), axes) for name, axes in found.plan.asked]
 
 
 def planned(bound: Bound, formats: Sequence[object], config: Config,

@@ -58,7 +58,7 @@ def _order(program: Program, d: Definition, lam: Lambda, body: Reduce) -> list[D
     times = distributing(body.op, body.body)
     if times is None or any(a.extent == 0 for a in (*body.axes, *lam.axes)):
         return [d]
-    exprs = factors_of(body.body, times)
+    exprs = _powers(program, factors_of(body.body, times), times)
     if len(exprs) < 2:
         return [d]
     sizes = Sizes({a.name: a.extent for a in (*lam.axes, *body.axes)}, program.config.costs)
@@ -79,6 +79,16 @@ def _order(program: Program, d: Definition, lam: Lambda, body: Reduce) -> list[D
         return [d]
     program.fire("order-contraction: eliminate indices one after another")
     return _Emitter(program, d, lam, body, times, sizes).run(exprs, last)
+
+
+def _powers(program: Program, exprs: list[Expr], times: ops.Operator) -> list[Expr]:
+    """Equal sparse factors are one: they have the same entries, not such that meet by chance."""
+    estimator = Estimator(program.stats)
+    found: dict[Expr, list[Expr]] = {}
+    for k, e in enumerate(exprs):
+        one = isinstance(e, Read) and not estimator.is_dense(e)
+        found.setdefault(e if one else Index(f"\0{k}"), []).append(e)
+    return [product(equal, times) for equal in found.values()]
 
 
 def _actual(keys: Keys, op: ops.Operator, times: ops.Operator, exprs: list[Expr], sizes: Sizes,
@@ -105,10 +115,11 @@ def _factors(program: Program, exprs: list[Expr], times: ops.Operator, sizes: Si
         own = {n: sizes.extents[n] for n in sorted(e.free)}
         relation = None if full else estimator.relation(cover.support, own, exact)
         plain = isinstance(e, Read) and full and all(isinstance(i, Index) for i in e.indices)
-        order, direct, runs = _stored(e)
+        one = factors_of(e, times)[0]  # a power is stored as its base is
+        order, direct, runs = _stored(one)
         found.append(Factor(1 << k, sizes.mask(e.free), relation, full, plain,
                             tuple([sizes.bit[n] for n in order]), sizes.mask(direct),
-                            sizes.mask(runs), None if full else _edge(program, e)))
+                            sizes.mask(runs), None if full else _edge(program, one)))
     return found
 
 

@@ -40,6 +40,9 @@ from tensorel.stats.pilot import Rows
 if TYPE_CHECKING:
     from tensorel.plan.recall import Keys
 
+#: Whether a slot's tensor has at most one entry for each value of some axes.
+Question = tuple[str, tuple[int, ...]]
+
 
 @dataclass(frozen=True, slots=True)
 class Ref:
@@ -106,12 +109,13 @@ class Program:
     fired: dict[str, int] = field(default_factory=dict)
     decisions: Decisions = field(default_factory=Decisions)
     keys: Keys | None = None  # what stored tensors and definitions are known by
+    asked: dict[Question, bool] = field(default_factory=dict)  # of data, by all ways to write it
 
     def copy(self) -> Program:
         """The same program, free to go another way."""
         return Program(list(self.definitions), list(self.results), dict(self.stats), self.config,
                        self.counter, dict(self.fired), self.decisions,
-                       None if self.keys is None else self.keys.copy())
+                       None if self.keys is None else self.keys.copy(), self.asked)
 
     def fresh(self, hint: str = "t") -> str:
         self.counter += 1

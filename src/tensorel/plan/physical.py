@@ -8,7 +8,7 @@ from tensorel.algebra.ops import DType
 from tensorel.ir.nodes import Const, Expr, Source, Tensor, postorder
 from tensorel.ir.printer import show
 from tensorel.kernels.spec import Nest, Slot
-from tensorel.plan.definitions import Definition
+from tensorel.plan.definitions import Definition, Question
 from tensorel.records import dataclass, field
 from tensorel.storage.format import Format
 
@@ -135,6 +135,7 @@ class Plan:
     start: tuple[int, ...] = ()  # the first picks that lead to this plan: its form
     frees: dict[int, list[str]] = field(default_factory=dict)
     call: float = 0.0  # the cost of starting a step
+    asked: dict[Question, bool] = field(default_factory=dict)  # of data that it is right for
 
     @property
     def cost(self) -> float:

@@ -17,6 +17,7 @@ from tensorel.plan.contract import order_contractions
 from tensorel.plan.decide import Decisions, Option
 from tensorel.plan.definitions import Definition, Program, Stats, inner_reductions
 from tensorel.plan.demand import push_demand
+from tensorel.plan.dependencies import identify_indices
 from tensorel.plan.explored import explored
 from tensorel.plan.factoring import factored
 from tensorel.plan.inlining import inlined
@@ -79,6 +80,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("repeat_constants", is_flat, is_flat, repeat_constants),
     Pass("flatten_reductions", is_flat, is_flat, flatten_reductions),
     Pass("lift_reductions", is_flat, is_sum_product, lift_reductions, optional=False),
+    Pass("identify_indices", is_sum_product, is_sum_product, identify_indices),
     Pass("share_definitions", is_sum_product, is_sum_product, share_definitions),
     Pass("share_transposed", is_sum_product, is_sum_product, share_transposed),
     Pass("push_demand", is_sum_product, is_sum_product, push_demand),
@@ -112,7 +114,7 @@ VARIANTS: tuple[Variant, ...] = (
 #: What reassociates floating-point sums or annihilates: off in strict mode.
 REASSOCIATING = frozenset(
     {"split_pieces", "flatten_reductions", "share_transposed", "push_demand", "order_contractions",
-     "repeat_constants"})
+     "repeat_constants", "identify_indices"})
 
 
 def make_plan(roots: list[Tensor], formats: list[object], known: list[Known], config: Config,
@@ -294,6 +296,7 @@ class Driver:
         plan.passes = list(self.timings.items())
         plan.definitions = definitions
         plan.keys = program.keys
+        plan.asked = program.asked
         return plan
 
 
