@@ -60,6 +60,15 @@ class StorageError(TensorelError, ValueError):
     """Physical arrays or files that do not form a valid tensor."""
 
 
+class DatabaseError(StorageError, OSError):
+    """The folder of a database that is damaged, locked by another process, or cannot be read or
+    written; ``errno`` is the system's number if it refused."""
+
+
+class KeyError_(TensorelError, KeyError):
+    """A name that is not there."""
+
+
 class MemoryLimitError(TensorelError, MemoryError):
     """A plan that would exceed the memory limit; nothing was allocated."""
 

@@ -115,6 +115,10 @@ from tensorel.front.reductions import (
     sum,
     var,
 )
+from tensorel.front.session import (
+    Database,
+    connect,
+)
 from tensorel.front.shaping import (
     broadcast_arrays,
     broadcast_to,
@@ -248,6 +252,7 @@ concatenate = concat
 __array_api_version__ = api_version
 
 __all__ = [
+    "Database", "connect",
     "Tensor", "__array_api_version__", "__array_namespace_info__", "abs", "absolute", "acos",
     "acosh", "add", "all", "allclose", "alternatives", "any", "arange", "arccos", "arccosh",
     "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",

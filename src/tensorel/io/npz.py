@@ -85,14 +85,16 @@ def read_npz(path: str | os.PathLike[str]) -> Stored:
 
 
 # -- our layout --------------------------------------------------------------------------------
-def _fill_texts(fill: np.generic) -> list[str]:
+def fill_texts(fill: np.generic) -> list[str]:
+    """The exact texts of a fill value."""
     value = fill.item()
     if isinstance(value, complex):
         return [value.real.hex(), value.imag.hex()]
     return [value.hex()] if isinstance(value, float) else [str(int(value))]
 
 
-def _fill_value(texts: object, dtype: DType, where: str) -> np.generic:
+def fill_value(texts: object, dtype: DType, where: str) -> np.generic:
+    """The fill value that the texts say."""
     bad = StorageError(f"{where}: the header's fill value is damaged")
     if not isinstance(texts, list) or not all(isinstance(t, str) and len(t) < 99 for t in texts):
         raise bad
@@ -142,7 +144,7 @@ def _from_ours(arrays: Mapping[str, AnyArray], where: str) -> Stored:
         format_ = resolve(name, extents, dtype)
     except TensorelError as error:
         raise StorageError(f"{where}: {error.message}", hint=error.hint) from error
-    fill = _fill_value(header.get("fill"), dtype, where)
+    fill = fill_value(header.get("fill"), dtype, where)
     physical = {n: a for n, a in arrays.items() if n != _HEADER}
     return checked(Stored(format_, extents, dtype, fill, physical), where)
 
@@ -159,10 +161,10 @@ def write_npz(
             "format": stored.format.text,
             "shape": list(stored.shape),
             "dtype": stored.dtype.name,
-            "fill": _fill_texts(stored.fill),
+            "fill": fill_texts(stored.fill),
         }
         text = np.frombuffer(json.dumps(header).encode(), np.uint8)
-        arrays = {_HEADER: text, **_compact(stored)}
+        arrays = {_HEADER: text, **compact(stored)}
     kind = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with zipfile.ZipFile(stream, "w", kind, compresslevel=1 if compress else None) as archive:
         for name, array in arrays.items():
@@ -170,7 +172,7 @@ def write_npz(
                 np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
-def _compact(stored: Stored) -> Mapping[str, AnyArray]:
+def compact(stored: Stored) -> Mapping[str, AnyArray]:
     """The arrays; packed anew where they are windows on larger ones."""
     val = stored.arrays.get("val")
     if isinstance(stored.format, Stack) and val is not None and stored.count != val.size:

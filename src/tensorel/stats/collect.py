@@ -44,7 +44,7 @@ Found = dict[tuple[Axes, Axes], Degrees]
 
 def known(stored: Stored) -> TensorStats:
     """What needs no pass: sizes, flags of the format, degrees that are segment lengths."""
-    found = _cached(stored)
+    found = collected(stored)
     if found is None:
         found = _keep(stored, _known(stored))
     return found
@@ -77,7 +77,8 @@ def _hides_fills(stored: Stored) -> bool:
     return not isinstance(stored.format, Stack)
 
 
-def _cached(stored: Stored) -> TensorStats | None:
+def collected(stored: Stored) -> TensorStats | None:
+    """What is known by now."""
     return stored.facts.get("stats")  # type: ignore[return-value]
 
 
