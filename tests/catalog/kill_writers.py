@@ -98,11 +98,15 @@ def last_said(hear: int, before: int) -> int:
     return int.from_bytes(heard[-8:], "little") if heard else before
 
 
-def kill_once(path: str, committed: int, seconds: float) -> int:
+def kill_once(path: str, committed: int, commits: int, seconds: float) -> int:
+    """Kill a writer so many seconds after it said that it made so many commits."""
     with writer(path, committed) as (child, hear):
+        said = committed
+        for _ in range(commits):
+            said = int.from_bytes(os.read(hear, 8), "little")
         time.sleep(seconds)
         os.kill(child, signal.SIGKILL)
-        said = last_said(hear, committed)
+        said = last_said(hear, said)
     return check(path, said)
 
 
@@ -110,7 +114,7 @@ def run(path: str, kills: int, seed: int) -> int:
     chance = random.Random(seed)
     committed = 0
     for _ in range(kills):
-        committed = kill_once(path, committed, chance.uniform(0.0, 0.12))
+        committed = kill_once(path, committed, chance.randrange(3), chance.uniform(0.0, 0.06))
     with tr.connect(path) as db:
         db["n"] = committed
         left = set(os.listdir(os.path.join(path, "data")))
