@@ -11,6 +11,7 @@ from tensorel.sdql import syntax as s
 from tensorel.sdql.parser import DEPTH, parse
 from tensorel.sdql.printer import show, show_script
 from tensorel.sdql.script import parse_script
+from tensorel.testing.sdql_texts import check_text, sample_text
 
 
 @settings(max_examples=400, deadline=None)
@@ -116,3 +117,13 @@ def test_deep_nesting_is_refused_by_us(piece: tuple[str, str, str]) -> None:
     with pytest.raises(ParseError, match=f"nested more than {DEPTH} deep"):
         parse(deep)
     parse(before * 20 + middle + after * 20)
+
+
+@pytest.mark.parametrize("first", range(0, 3000, 750))
+def test_texts_give_a_tensor_or_a_parse_error(first: int) -> None:
+    for number in range(first, first + 750):
+        text = sample_text(17, number)
+        try:
+            check_text(text)
+        except Exception as error:
+            raise AssertionError(f"{type(error).__name__}: {error} for {text!r}") from error

@@ -115,6 +115,9 @@ from tensorel.front.reductions import (
     sum,
     var,
 )
+from tensorel.front.sdql import (
+    sdql,
+)
 from tensorel.front.session import (
     Database,
     connect,
@@ -272,8 +275,8 @@ __all__ = [
     "moveaxis", "multiply", "nan", "nan_to_num", "negative", "newaxis", "nextafter", "nonzero",
     "not_equal", "ones", "ones_like", "outer", "pad", "permute_dims", "pi", "positive", "pow",
     "power", "prod", "ravel", "read", "real", "reciprocal", "reduce", "remainder", "repeat",
-    "reshape", "result_type", "right_shift", "rint", "roll", "round", "searchsorted", "sign",
-    "signbit", "sin", "sinh", "sort", "split", "sqrt", "square", "squeeze", "stack", "std",
+    "reshape", "result_type", "right_shift", "rint", "roll", "round", "sdql", "searchsorted",
+    "sign", "signbit", "sin", "sinh", "sort", "split", "sqrt", "square", "squeeze", "stack", "std",
     "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensor", "tensordot",
     "tile", "topk", "trace", "transpose", "tril", "triu", "true_divide", "trunc", "uint16",
     "uint32", "uint64", "uint8", "unique_all", "unique_counts", "unique_inverse", "unique_values",

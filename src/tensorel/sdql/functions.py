@@ -15,6 +15,8 @@ OPERATORS: dict[str, ops.Operator] = {
     "trunc": ops.trunc, "round": ops.rint, "pow": ops.power, "min": ops.minimum,
     "max": ops.maximum,
 }
+#: Functions that leave an int as it is.
+ROUNDING = frozenset({"floor", "ceil", "trunc", "round"})
 #: Functions that are formulas: conversions, and every second bit of a whole number.
 FORMULAS: dict[str, int] = {"int": 1, "real": 1, "even_bits": 1, "odd_bits": 1}
 

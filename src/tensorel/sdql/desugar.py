@@ -1,0 +1,162 @@
+"""From what is written to the core: Table 1 of Schleich, Shaikhha, Suciu (SIGMOD 2023).
+
+    e(e1, e2)                           e(e1)(e2)
+    { (e1, e2) -> e }                   { e1 -> { e2 -> e } }
+    { () -> e }                         e
+    { k1 -> e1, k2 -> e2 }              { k1 -> e1 } + { k2 -> e2 }
+    sum(<(k1, k2), v> in e1) e2         sum(<k1, w> in e1) sum(<k2, v> in w) e2
+    sum(<(), v> in e1) e2               let v = e1 in if (v != 0) then e2
+    sum(<k1, v1> in e1, ...) e          sum(<k1, v1> in e1) sum(...) e
+    a key that is bound in this sum     sum(<k', v> in e1) if (k == k') then ...
+    let v1 = e1, v2 = e2 in e           let v1 = e1 in let v2 = e2 in e
+    merge(<k1, k2, v> in <e1, e2>) e    sum(<k1, v> in e1) sum(<k2, u> in e2) if (v == u) then e
+
+New names are _1, _2, ... where the program does not have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+from tensorel.sdql.syntax import (
+    Apply,
+    Binary,
+    Call,
+    Dict,
+    Entry,
+    Expr,
+    Generator,
+    If,
+    Let,
+    Merge,
+    Name,
+    Number,
+    Promote,
+    Range,
+    Slice,
+    Sum,
+    Unary,
+    free,
+    names,
+)
+
+
+def desugar(root: Expr) -> Expr:
+    """The core of an expression.
+
+    >>> from tensorel.sdql.parser import parse
+    >>> from tensorel.sdql.printer import show
+    >>> show(desugar(parse("sum(<i, a> in A, <i, b> in B) { (i, i) -> a * b }")))
+    'sum(<i, a> in A) sum(<_1, b> in B) if (i == _1) then { i -> { i -> a * b } }'
+    """
+    taken = names(root)
+    fresh = (f"_{k}" for k in count(1) if f"_{k}" not in taken)
+    return _Core(fresh).of(root)
+
+
+class _Core:
+    def __init__(self, fresh: Iterator[str]) -> None:
+        self.fresh = fresh
+
+    def of(self, e: Expr) -> Expr:
+        match e:
+            case Unary():
+                return Unary(e.op, self.of(e.arg), e.at)
+            case Binary():
+                return Binary(e.op, self.of(e.left), self.of(e.right), e.at)
+            case Call():
+                return Call(e.function, tuple([self.of(a) for a in e.args]), e.at)
+            case Range():
+                return Range(self.of(e.low), self.of(e.high), e.at)
+            case Slice():
+                return Slice(self.of(e.target), self.of(e.low), self.of(e.high), e.at)
+            case If():
+                otherwise = None if e.otherwise is None else self.of(e.otherwise)
+                return If(self.of(e.test), self.of(e.then), otherwise, e.at)
+            case Promote():
+                return Promote(e.semiring, self.of(e.body), e.at)
+            case Apply():
+                found = self.of(e.target)
+                for key in e.keys:
+                    found = Apply(found, (self.of(key),), e.at)
+                return found
+            case Let():
+                values = [(name, self.of(value)) for name, value in e.bindings]
+                found = self.of(e.body)
+                for binding in reversed(values):
+                    found = Let((binding,), found, e.at)
+                return found
+            case Dict():
+                return self.dictionary(e)
+            case Sum():
+                return self.sum(e)
+            case Merge():
+                return self.merge(e)
+            case _:
+                return e
+
+    def dictionary(self, e: Dict) -> Expr:
+        found: Expr | None = None
+        for entry in e.entries:
+            one = self.of(entry.value)
+            # The pairs are distinct, not their parts: a tuple's @unique says nothing of one key.
+            marks = entry.marks if len(entry.keys) == 1 else tuple(
+                m for m in entry.marks if m != "unique")
+            for key in reversed(entry.keys):
+                one = Dict((Entry((self.of(key),), one, marks, entry.at),), e.at)
+            found = one if found is None else Binary("+", found, one, e.at)
+        assert found is not None
+        return found
+
+    def sum(self, e: Sum) -> Expr:
+        """Generators from the left, each with the names bound so far; nested from the right."""
+        bound: set[str] = set()
+        layers: list[Sum | If | Let] = []
+        hole = Number(0, "int", e.at)
+        for g in e.generators:
+            layers += self.generator(g, bound, hole)
+        found = self.of(e.body)
+        for layer in reversed(layers):
+            match layer:
+                case Sum():
+                    found = Sum(layer.generators, found, layer.at)
+                case If():
+                    found = If(layer.test, found, None, layer.at)
+                case Let():
+                    found = Let(layer.bindings, found, layer.at)
+        return found
+
+    def generator(self, g: Generator, bound: set[str], hole: Expr) -> list[Sum | If | Let]:
+        source = self.of(g.source)
+        layers: list[Sum | If | Let] = []
+        if not g.keys:
+            value = next(self.fresh) if g.value == "_" else g.value
+            bound.add(value)
+            test = Binary("!=", Name(value, g.at), hole, g.at)
+            return [Let(((value, source),), hole, g.at), If(test, hole, None, g.at)]
+        for k, key in enumerate(g.keys):
+            last = k == len(g.keys) - 1
+            value = g.value if last else next(self.fresh)
+            name = next(self.fresh) if key in bound else key
+            layers.append(Sum((Generator((name,), value, source, g.at),), hole, hole.at))
+            if name != key:
+                test = Binary("==", Name(key, g.at), Name(name, g.at), g.at)
+                layers.append(If(test, hole, None, g.at))
+            bound |= {key, value} - {"_"}
+            source = Name(value, g.at)
+        return layers
+
+    def merge(self, e: Merge) -> Expr:
+        left, right = e.left, e.right
+        held = None
+        if {e.keys[0], e.value} & free(right):  # the right source is outside their scope
+            held = next(self.fresh)
+            right = Name(held, e.at)
+        value = next(self.fresh) if e.value == "_" else e.value
+        other = next(self.fresh)
+        test = Binary("==", Name(value, e.at), Name(other, e.at), e.at)
+        first = Generator((e.keys[0],), value, left, e.at)
+        second = Generator((e.keys[1],), other, right, e.at)
+        found = self.sum(Sum((first, second), If(test, e.body, None, e.at), e.at))
+        return found if held is None else Let(((held, self.of(e.right)),), found, e.at)
