@@ -11,8 +11,8 @@ from tensorel.sdql.parser import LEVELS
 NAMES = st.sampled_from(["a", "b", "A", "B_val", "i", "j", "_k", "x1", "unique", "real_"])
 VARS = st.one_of(NAMES, st.just("_"))
 NUMBERS = st.one_of(
-    st.integers(0, 2**63 - 1).map(lambda n: s.Number(n, "int")),
-    st.floats(0.0, allow_nan=False).map(lambda x: s.Number(abs(x), "real")),
+    st.builds(s.Number, st.integers(0, 2**63 - 1), st.just("int")),
+    st.builds(s.Number, st.floats(0.0, allow_nan=False).map(abs), st.just("real")),
     st.sampled_from([s.Number(1, "bool"), s.Number(0, "bool")]),
 )
 
@@ -44,12 +44,20 @@ def _merge(keys: tuple[str, str], value: str, *rest: s.Expr) -> s.Merge:
     return s.Merge(keys, "_" if value in keys else value, *rest)
 
 
+def _ordered(marks: set[str]) -> tuple[str, ...]:
+    return tuple(m for m in s.MARKS if m in marks)
+
+
+def _is_key(e: s.Expr) -> bool:
+    return not isinstance(e, s.Range)
+
+
 def _extend(below: st.SearchStrategy) -> st.SearchStrategy:
     generator = st.builds(s.Generator, some(VARS, 0), VARS, below)
-    marks = st.sets(st.sampled_from(s.MARKS)).map(lambda m: tuple(x for x in s.MARKS if x in m))
+    marks = st.sets(st.sampled_from(s.MARKS)).map(_ordered)
     entry = st.builds(s.Entry, some(below, 0), below, marks)
     symbols = st.sampled_from(sorted(set(LEVELS) - {":"}))
-    key = below.filter(lambda e: not isinstance(e, s.Range))
+    key = below.filter(_is_key)
     return st.one_of(
         st.builds(s.Unary, st.sampled_from("-!"), below),
         st.builds(s.Binary, symbols, below, below),
