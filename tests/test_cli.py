@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tensorel
 from tensorel.cli import main
 from tensorel.io.files import read, write
 from tensorel.storage.convert import from_coo, from_dense, to_dense, to_format
@@ -174,3 +175,76 @@ def test_demo_small() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "A * (U @ V.T)" in done.stdout and "plan" in done.stdout
     assert "3 of 3 programs gave the right result" in done.stdout
+
+
+# -- programs ----------------------------------------------------------------------------------
+SPMV = "// a product\nsum(<(i, j), a> in A, <j, v> in x) { i -> a * v }\n"
+
+
+@pytest.fixture
+def program(matrix: Path, tmp_path: Path) -> list[str]:
+    """The arguments of a product of the matrix with a vector."""
+    (tmp_path / "spmv.sdql").write_text(SPMV)
+    np.save(tmp_path / "x.npy", np.asarray([1.0, 2.0, 3.0]))
+    return [str(tmp_path / "spmv.sdql"), "--tensor", f"A={matrix}",
+            "--tensor", f"x={tmp_path / 'x.npy'}"]
+
+
+def test_run_a_program(
+    program: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "y.npy")
+    assert main(["run", *program, "--out", out]) == 0
+    assert capsys.readouterr().out == ""
+    assert np.load(out).tolist() == [-11.0, 4.0, 9.0]
+    assert main(["run", *program]) == 0
+    assert capsys.readouterr().out == "[-11.   4.   9.]\n"
+    assert main(["run", *program, "--explain", "--out", out]) == 0
+    plan = capsys.readouterr().out
+    assert "csr (3, 3)" in plan and main(["explain", *program]) == 0
+    assert capsys.readouterr().out == plan
+    assert main(["run", *program, "--analyze", "--memory", "1GB"]) == 0
+    assert "actual" in capsys.readouterr().out
+    assert main(["explain", *program, "--level", "code"]) == 0
+    assert "for " in capsys.readouterr().out
+
+
+def test_run_over_a_database(
+    program: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with tensorel.connect(tmp_path / "db") as db:
+        db["A"] = tensorel.read(program[2][2:])
+        db.execute("CREATE real ARRAY x(3)")
+        db["x"] = [1, 2, 3]
+    assert main(["run", program[0], "--db", str(tmp_path / "db")]) == 0
+    assert capsys.readouterr().out == "[-11.   4.   9.]\n"
+    assert main(["run", program[0], "--db", str(tmp_path / "db"), *program[3:]]) == 0
+
+
+def test_run_from_a_pipe(program: list[str]) -> None:
+    done = run("run", "-", *program[1:], input=SPMV)
+    assert (done.returncode, done.stdout) == (0, "[-11.   4.   9.]\n"), done.stderr
+
+
+def test_run_says_what_is_wrong(
+    program: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.sdql").write_text("sum(<i, x> in")
+    (tmp_path / "bytes.sdql").write_bytes(b"\xff\xfe")
+    wrong = (
+        (["run", str(tmp_path / "bad.sdql")], "line 1"),
+        (["run", str(tmp_path / "bytes.sdql")], "not a text"),
+        (["run", str(tmp_path / "none.sdql")], "No such file"),
+        (["run", *program[:3]], "x"),
+        (["run", *program, "--tensor", program[2]], "twice"),
+        (["run", *program, "--out", "y.nonsense"], "ending"),
+        (["run", *program, "--memory", "many"], "size"),
+        (["run", program[0], "--db", str(tmp_path / "nowhere")], "No such file"),
+    )
+    for arguments, message in wrong:
+        assert main(arguments) == 1, arguments
+        error = capsys.readouterr().err
+        assert message in error and error.count("\n") == 1, error
+    for text in ("A", "=a.mtx", "A=", "1=a.mtx"):
+        with pytest.raises(SystemExit):
+            main(["run", program[0], "--tensor", text])

@@ -1,4 +1,4 @@
-"""The command line: ``tensorel convert``, ``info``, ``demo``, ``calibrate``.
+"""The command line: ``tensorel run``, ``explain``, ``convert``, ``info``, ``demo``, ``calibrate``.
 
 Results go to standard output, progress and errors to standard error. Exit codes: 0 done, 1 an
 error (one line says which), 2 wrong usage, 130 interrupted.
@@ -18,7 +18,8 @@ import numpy as np
 import tensorel
 from tensorel.algebra.ops import cast, check_dtype
 from tensorel.demo import run_demo
-from tensorel.errors import TensorelError, TypeError_
+from tensorel.errors import ParseError, StorageError, TensorelError, TypeError_
+from tensorel.front.base import from_stored
 from tensorel.io.describe import Facts, describe
 from tensorel.io.files import SUFFIXES, read, suffix_of, write
 from tensorel.storage.convert import from_coo, to_coo, to_format
@@ -130,6 +131,58 @@ def _info(arguments: argparse.Namespace) -> int:
     return 0
 
 
+# -- run and explain ---------------------------------------------------------------------------
+def _named(text: str) -> tuple[str, str]:
+    """A tensor of a program: NAME=FILE."""
+    name, _, path = text.partition("=")
+    if not name.isidentifier() or not path:
+        raise argparse.ArgumentTypeError(f"{text!r} does not name a tensor; write e.g. A=a.mtx")
+    return name, path
+
+
+def _program(path: str) -> str:
+    """The text of a program file, or of standard input."""
+    try:
+        if path == "-":
+            return sys.stdin.read()
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except UnicodeDecodeError:
+        raise StorageError(f"{path} is not a text", hint="programs are UTF-8 files") from None
+
+
+def _lazy(arguments: argparse.Namespace) -> tensorel.Tensor:
+    """The program over its tensors, not computed."""
+    text = _program(arguments.program)
+    given = {name: from_stored(_read(path)) for name, path in arguments.tensor}
+    if len(given) < len(arguments.tensor):
+        raise TypeError_("a tensor is given twice", hint="give each name once")
+    if arguments.db is None:
+        return tensorel.sdql(text, **given)
+    return tensorel.connect(arguments.db, read_only=True).query(text, **given)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.out is not None:
+        suffix_of(arguments.out)  # refuse before the work
+    with tensorel.options(**({"memory": arguments.memory} if arguments.memory else {})):
+        lazy = _lazy(arguments)
+        if arguments.explain or arguments.analyze:
+            print(lazy.explain(analyze=arguments.analyze))
+        result = lazy.compute()
+        if arguments.out is not None:
+            write(arguments.out, result.stored)
+        elif not arguments.explain and not arguments.analyze:
+            print(result)
+    return 0
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    with tensorel.options(**({"memory": arguments.memory} if arguments.memory else {})):
+        print(_lazy(arguments).explain(level=arguments.level, analyze=arguments.analyze))
+    return 0
+
+
 def _demo(arguments: argparse.Namespace) -> int:
     return run_demo(arguments.size, arguments.seed)
 
@@ -150,11 +203,13 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser of the command line; each command is a function of its arguments."""
     parser = argparse.ArgumentParser(
         prog="tensorel",
-        description="Tensor programs over any storage: files in and out, and a demonstration.",
+        description="Tensor programs over any storage: run them, files in and out.",
         epilog=f"Kinds of files, by their ending: {', '.join(SUFFIXES)}.",
     )
     parser.add_argument("--version", action="version", version=f"tensorel {tensorel.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_run(commands)
+    _add_explain(commands)
     _add_convert(commands)
     _add_info(commands)
     _add_demo(commands)
@@ -176,6 +231,40 @@ def _add_shape(command: argparse.ArgumentParser) -> None:
         "--shape", type=_shape, metavar="N,N,...",
         help="shape of a .tns file, which does not say its own (default: the largest indices)",
     )
+
+
+def _add_program(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "program", metavar="PROGRAM",
+        help="file with an SDQLite program: CREATE statements, if any, and one expression; "
+        "- for standard input")
+    command.add_argument(
+        "--tensor", type=_named, action="append", default=[], metavar="NAME=FILE",
+        help="a tensor that the program names; may be given several times")
+    command.add_argument(
+        "--db", metavar="FOLDER", help="a database whose tensors the program may name")
+    command.add_argument(
+        "--analyze", action="store_true", help="run, and print the plan with what happened")
+    command.add_argument("--memory", metavar="SIZE", help="memory limit, e.g. 4GB")
+
+
+def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _add(
+        commands, "run", "Run an SDQLite program over tensor files.", _run,
+        epilog="Example: tensorel run spmv.sdql --tensor A=a.mtx --tensor x=x.npy --out y.npy")
+    _add_program(command)
+    command.add_argument(
+        "--out", metavar="FILE", help="file for the result (default: print it)")
+    command.add_argument("--explain", action="store_true", help="print the plan first")
+
+
+def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _add(
+        commands, "explain", "Print the plan of an SDQLite program over tensor files.", _explain)
+    _add_program(command)
+    command.add_argument(
+        "--level", choices=("logical", "physical", "code"), default="physical",
+        help="what to print (default: physical)")
 
 
 def _add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -241,8 +330,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except TensorelError as error:
+        place = ""
+        if isinstance(error, ParseError) and error.text:
+            place = f" at line {error.line}, column {error.column}"
         hint = f" ({error.hint})" if error.hint else ""
-        return _fail(" ".join(f"{error.message}{hint}".split()))
+        return _fail(" ".join(f"{error.message}{place}{hint}".split()))
     except BrokenPipeError:  # the reader of a pipe went away: nothing to say, nobody to hear it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

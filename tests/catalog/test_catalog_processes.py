@@ -313,3 +313,43 @@ def somebody_else(path: Path) -> None:
         for place in (path, path / "data"):
             place.chmod(0o755)
     assert sorted(os.listdir(path)) == before
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_histories(tmp_path: Path, seed: int) -> None:
+    """Two connections that write, undo, close and open again, against a dict."""
+    rng = np.random.default_rng(seed)
+    path = tmp_path / "db"
+    both = [tr.connect(path), tr.connect(path)]
+    held: list[tuple[tr.Tensor, int]] = []
+    model: dict[str, int] = {}
+    for step in range(80):
+        k = int(rng.integers(2))
+        db, names = both[k], [f"t{n}" for n in rng.integers(0, 6, 3)]
+        after = dict(model)
+        try:
+            with db.transaction():
+                for name in names[: rng.integers(1, 4)]:
+                    if rng.random() < 0.3 and name in after:
+                        del db[name], after[name]
+                    else:
+                        db[name] = np.full(5, after.setdefault(name, 0) + step)
+                        after[name] += step
+                if rng.random() < 0.3:
+                    raise RuntimeError
+            model = after
+        except RuntimeError:
+            pass
+        if rng.random() < 0.2:
+            db.close()
+            both[k] = tr.connect(path, read_only=False)
+        for seen in both:
+            assert {n: t.item(0) for n, t in seen.tensors().items()} == model
+        if model and rng.random() < 0.3:
+            name = sorted(model)[0]
+            held.append((both[1 - k][name], model[name]))
+    assert all((t.to_numpy() == value).all() for t, value in held), "tensors do not change"
+    both[1].close()
+    both[0]["last"] = 1
+    assert data_files(path) == files_of(both[0]._session.state) and len(catalogs(path)) == 1
+    both[0].close()

@@ -27,6 +27,7 @@ from typing import cast
 import numpy as np
 
 from tensorel.catalog import arrays, disk, locks, statistics
+from tensorel.catalog.formats import format_of, text_of
 from tensorel.catalog.records import (
     About,
     Entry,
@@ -39,11 +40,10 @@ from tensorel.catalog.records import (
     statistics_file,
     to_text,
 )
-from tensorel.errors import DatabaseError, StorageError, TensorelError
+from tensorel.errors import DatabaseError
 from tensorel.io.npz import compact, fill_texts, fill_value
 from tensorel.io.validate import checked
 from tensorel.stats.facts import TensorStats
-from tensorel.storage.registry import resolve
 from tensorel.storage.stored import Stored
 
 _CATALOG = re.compile(r"catalog-([0-9]{12})\.json")
@@ -71,6 +71,7 @@ class Folder:
         self._loaded: OrderedDict[Entry, Stored] = OrderedDict()
         self._learned: dict[Entry, list[TensorStats | None]] = {}
         self.state: State[Entry] = State(0, {}, {})
+        self._seen: dict[int, State[Entry]] = {}
         with disk.telling(f"{self.path} cannot be opened"):
             if not read_only:
                 os.makedirs(self.path, exist_ok=True)
@@ -100,6 +101,7 @@ class Folder:
             except BaseException:
                 os.close(file)
                 raise
+            self._seen = {s.generation: s for s in (self.state, state)}
             before, self._held, self.state = self._held, file, state
             if before is not None:
                 os.close(before)
@@ -108,6 +110,8 @@ class Folder:
                             hint="restore the folder from a copy")
 
     def _read(self, generation: int, file: int) -> State[Entry]:
+        if generation in self._seen:
+            return self._seen[generation]
         where = self._catalog(generation)
         with open(file, "rb", closefd=False) as stream:
             state = from_text(stream.read(), where)
@@ -143,12 +147,7 @@ class Folder:
 
     def _form(self, entry: Entry, form: Form) -> Stored:
         dtype = np.dtype(entry.dtype)
-        try:
-            format_ = resolve(form.format, entry.shape, dtype)
-        except TensorelError as error:
-            raise StorageError(
-                f"{self.path} holds a tensor in the format {form.format!r}: {error.message}",
-                hint="install or register the package that has this format") from error
+        format_ = format_of(form.format, self.path, entry.shape, dtype)
         fill = fill_value(list(entry.fill), dtype, self.path)
         found = {n: arrays.mapped(self.data, a) for n, a in form.arrays}
         made = Stored(format_, entry.shape, dtype, fill, found)
@@ -211,11 +210,7 @@ class Folder:
         return Entry(stored.shape, stored.dtype.name, tuple(fill_texts(stored.fill)), forms)
 
     def _keep(self, stored: Stored) -> Form:
-        text = stored.format.text
-        if resolve(text, stored.shape, stored.dtype) != stored.format:
-            raise StorageError(f"a tensor in the format {text!r} cannot be kept: its format is "
-                               "not the one of that name",
-                               hint="convert it with T.to_format first")
+        text = text_of(stored)
         found = [(n, arrays.keep(self.data, a, self._there)) for n, a in compact(stored).items()]
         self._there.update([a.file for _, a in found])
         return Form(text, tuple(found), self._keep_text(statistics.gathered(stored)))
@@ -242,6 +237,7 @@ class Folder:
             disk.sync_all([*(os.path.join(self.data, f) for f in files), self.data])
             disk.write_new(self.path, os.path.basename(where), (to_text(new),), durable=True)
             disk.sync(self.path)
+        self._seen[new.generation] = new
         with self._guard, disk.telling(f"{self.path} cannot be read"):
             self._hold()
             self._collect()

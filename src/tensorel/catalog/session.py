@@ -79,8 +79,11 @@ class Session(Generic[E]):
 
     def load(self, name: str) -> Stored | None:
         """The tensor of that name."""
-        found = self._steadily(lambda state: state.tensors.keys() & {name})
-        return found.get(name)
+        return self.load_some((name,)).get(name)
+
+    def load_some(self, names: Iterable[str]) -> dict[str, Stored]:
+        """Those of the names that there are, of one state."""
+        return self._steadily(lambda state: state.tensors.keys() & set(names))
 
     def load_all(self) -> dict[str, Stored]:
         """All tensors of one state."""
@@ -104,9 +107,12 @@ class Session(Generic[E]):
             mine.state = replace(mine.state, tensors={**mine.state.tensors, name: entry})
 
     def remove(self, name: str) -> None:
+        """Remove the tensor and the statement that declares it."""
         with self.transaction() as mine:
-            left = {n: e for n, e in mine.state.tensors.items() if n != name}
-            mine.state = replace(mine.state, tensors=left)
+            state = mine.state
+            mine.state = replace(
+                state, tensors={n: e for n, e in state.tensors.items() if n != name},
+                declared={n: t for n, t in state.declared.items() if n != name})
 
     def declare(self, texts: Mapping[str, str]) -> None:
         """Keep the statements that declare these names."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
+from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tensorel.catalog.folder import Folder
 from tensorel.catalog.memory import Memory
+from tensorel.catalog.records import State
 from tensorel.catalog.session import Session
-from tensorel.errors import KeyError_, TypeError_
+from tensorel.errors import KeyError_, StorageError, TypeError_, UnsupportedError
 from tensorel.front.base import from_stored
 from tensorel.front.convert import asarray, stored_of
 from tensorel.storage.limits import show_bytes
@@ -55,6 +57,7 @@ class Database(MutableMapping[str, "Tensor"]):
 
     def __init__(self, session: Session[Any]) -> None:
         self._session = session
+        self._made: dict[str, tuple[object, Tensor | None]] = {}
 
     __hash__ = object.__hash__
 
@@ -69,29 +72,66 @@ class Database(MutableMapping[str, "Tensor"]):
     # -- tensors by name ----------------------------------------------------------------------
     def __getitem__(self, name: str) -> Tensor:
         found = self._session.load(name)
-        if found is None:
+        if found is not None:
+            return from_stored(found)
+        followed = self._derived(name)
+        if followed is None:
             raise self._missing(name)
-        return from_stored(found)
+        return followed
 
     def __setitem__(self, name: str, x: object) -> None:
         if not isinstance(name, str) or not name:
             raise TypeError_(f"{name!r} is not the name of a tensor", hint="names are texts")
-        self._session.put(name, stored_of(asarray(x)))
+        t = asarray(x)
+        stored_of(t)  # computed before others have to wait
+        with self.transaction():
+            declared = self._session.state.declared
+            if name not in declared:
+                self._session.put(name, stored_of(t))
+            elif _language().is_tensor(declared[name]):
+                raise UnsupportedError(
+                    f"{name!r} is a view, which cannot be assigned: {declared[name]}",
+                    hint="assign the tensors that it is made of")
+            else:
+                self._fill_as(name, declared[name], t)
 
     def __delitem__(self, name: str) -> None:
         with self.transaction():
-            if name not in self:
+            if name not in self and name not in self._session.state.declared:
                 raise self._missing(name)
             self._session.remove(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._session.state.tensors
+        state = self._session.state
+        return name in state.tensors or name in self._followed(state)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._session.state.tensors))
+        state = self._session.state
+        return iter([*state.tensors, *self._followed(state)])
 
     def __len__(self) -> int:
-        return len(self._session.state.tensors)
+        state = self._session.state
+        return len(state.tensors) + len(self._followed(state))
+
+    def _followed(self, state: State[Any]) -> list[str]:
+        """The declared tensors all of whose values are there."""
+        declared = state.declared
+        return [n for n, text in declared.items() if _language().is_tensor(text)
+                and state.tensors.keys() >= set(_language().script_of(n, declared)[1])]
+
+    def _derived(self, name: str) -> Tensor | None:
+        """The tensor that a CREATE TENSOR says; the same one as long as its values are."""
+        declared = self._session.state.declared
+        if name not in declared or not _language().is_tensor(declared[name]):
+            return None
+        script, values = _language().script_of(name, declared)
+        held = self._session.load_some(values)
+        key = script, tuple([held.get(n) for n in values])
+        before = self._made.get(name)
+        if before is None or before[0] != key:
+            tensors = {n: from_stored(s) for n, s in held.items()}
+            before = self._made[name] = key, _language().derived(name, declared, tensors.get)
+        return before[1]
 
     def update(self, *others: Any, **named: object) -> None:
         """Keep several tensors in one transaction, from a mapping, pairs or keywords."""
@@ -105,17 +145,78 @@ class Database(MutableMapping[str, "Tensor"]):
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors of one state by name; nothing is read until it is used."""
-        return {name: from_stored(s) for name, s in self._session.load_all().items()}
+        found = {name: from_stored(s) for name, s in self._session.load_all().items()}
+        return found | {name: self[name] for name in self._followed(self._session.state)}
 
     def _missing(self, name: object) -> KeyError_:
         import difflib  # for this error alone
 
-        names = list(self._session.state.tensors)
+        text = self._session.state.declared.get(str(name))
+        if text is not None:
+            return KeyError_(f"{name!r} is declared and has no value yet: {text}",
+                             hint=f"give it one: db[{name!r}] = ...")
+        names = list(self)
         near = difflib.get_close_matches(str(name), names, n=1)
         shown = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
         return KeyError_(
             f"{self._session.where} holds no tensor {name!r}",
             hint=f"did you mean {near[0]!r}?" if near else f"it holds {shown or 'none yet'}")
+
+    # -- the language -------------------------------------------------------------------------
+    def execute(self, script: str) -> Tensor | None:
+        """Keep the CREATE statements of an SDQLite script; the value of the expression at its
+        end, lazy, if there is one.
+
+        >>> import tensorel as tr
+        >>> db = tr.connect()
+        >>> db.execute('''CREATE int SCALAR N; CREATE real ARRAY V(N*N);
+        ...     CREATE TENSOR C AS sum(<i,_> in 0:N, <j,_> in 0:N) { (i,j) -> V(i*N+j) }''')
+        >>> db["N"], db["V"] = 2, [1, 2, 3, 4]
+        >>> db.query("sum(<(i,j), v> in C) { i -> v }").tolist()
+        [3.0, 7.0]
+        """
+        parsed = _language().parse_script(_program(script))
+        with self.transaction():
+            for name, text in _language().declarations(parsed).items():
+                self._declare(name, text)
+        if parsed.result is None:
+            return None
+        return self.query(_language().show(parsed.result))
+
+    def _declare(self, name: str, text: str) -> None:
+        state = self._session.state
+        before = state.declared.get(name)
+        if before == text:
+            return
+        if before is not None or (name in state.tensors and _language().is_tensor(text)):
+            raise StorageError(
+                f"{name!r} is there already: {before or 'a tensor'}",
+                hint=f"remove it first: del db[{name!r}]")
+        if name in state.tensors:
+            self._fill_as(name, text, self[name])
+        self._session.declare({name: text})
+
+    def _fill_as(self, name: str, text: str, x: object) -> None:
+        """Keep a value as the statement says."""
+        self._session.put(name, stored_of(_language().fitted(name, text, x, self.get)))
+
+    def query(self, text: str, **tensors: object) -> Tensor:
+        """The value of an SDQLite expression over the database's tensors, lazy. Tensors may be
+        given in addition.
+
+        >>> import tensorel as tr
+        >>> db = tr.connect()
+        >>> db["A"] = [[1.0, 2.0], [0.0, 3.0]]
+        >>> db.query("sum(<(i, j), a> in A, <j, x> in X) { i -> a * x }", X=[10, 1]).tolist()
+        [12.0, 3.0]
+        """
+        names = _language().wanted(_language().parse_script(_program(text)))
+        given: dict[str, object] = {n: x for n, x in tensors.items() if n in names}
+        held = self._session.load_some(names - given.keys())
+        given |= {n: from_stored(s) for n, s in held.items()}
+        declared = self._session.state.declared
+        given |= {n: self[n] for n in sorted(names - given.keys()) if n in declared}
+        return _language().sdql(text, **given)  # type: ignore[no-any-return]
 
     # -- transactions -------------------------------------------------------------------------
     @contextmanager
@@ -169,4 +270,16 @@ class Database(MutableMapping[str, "Tensor"]):
         widths = [max(map(len, column)) for column in zip(*rows)]
         for row in rows:
             lines.append("  " + "  ".join(map(str.ljust, row, widths)).rstrip())
-        return "\n".join([*lines, "  ..."] if count > SHOWN_TENSORS else lines)
+        lines += ["  ..."] if count > SHOWN_TENSORS else []
+        return "\n".join([*lines, *(f"  {text}" for text in state.declared.values())])
+
+
+def _program(text: object) -> str:
+    if not isinstance(text, str):
+        raise TypeError_(f"a program is a text, not {type(text).__name__}")
+    return text
+
+
+def _language() -> Any:
+    """``front.statements``, loaded when a database first needs the language."""
+    return import_module("tensorel.front.statements")
