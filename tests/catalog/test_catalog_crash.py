@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import random
 import shutil
@@ -13,9 +15,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from catalog_support import Careless
 
 import tensorel as tr
-from tensorel.catalog import disk, locks
+from tensorel.catalog import arrays, disk, folder, locks
 from tensorel.catalog.records import files_of
 
 HERE = Path(__file__).parent
@@ -73,16 +76,6 @@ class Recorder:
     def unlink(self, path: str) -> None:
         os.unlink(path)
         self.note("unlink", path)
-
-
-class Careless:
-    """``os`` that synchronizes nothing: quick."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(os, name)
-
-    def fsync(self, file: int) -> None:
-        return None
 
 
 class Inode:
@@ -196,3 +189,70 @@ def test_loss_of_power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: in
                 left = set(os.listdir(tmp_path / "crashed" / "data"))
                 assert left == files_of(again._session.state)
     assert state == after and found == {False, True}
+
+
+class Interrupting:
+    """``os`` whose n-th operation of the main thread is hit by Ctrl-C, before or after it."""
+
+    def __init__(self, left: int, late: bool) -> None:
+        self.left, self.late = left, late
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(os, name)
+        if name not in ("open", "write", "fsync", "replace", "unlink", "fstat", "listdir"):
+            return found
+
+        def hit(*args: Any) -> Any:
+            if threading.current_thread() is not threading.main_thread():
+                return found(*args)
+            self.left -= 1
+            if self.left == 0 and not self.late:
+                raise KeyboardInterrupt
+            result = found(*args)
+            if self.left == 0 and name != "open":
+                raise KeyboardInterrupt
+            return result
+
+        return hit
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_interrupts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
+    """Ctrl-C at any operation leaves the old state or the new one, and a database that works."""
+    db = tr.connect(tmp_path / "db", wait=0.0)
+    db.update(kept=[1, 2], old=np.arange(20.0), A=[3])
+    for step in range(1, 200):
+        before, hit = contents(db), Interrupting(step, late)
+        for module in (disk, locks, arrays, folder):
+            monkeypatch.setattr(module, "os", hit)
+        with contextlib.suppress(KeyboardInterrupt):
+            db.update(A=np.arange(step), kept=[step])
+        monkeypatch.undo()
+        after = {**before, "A": list(range(step)), "kept": [step]}
+        assert contents(db) in (before, after)
+        with tr.connect(tmp_path / "db", wait=0.0) as other:
+            assert contents(other) == contents(db)
+        if hit.left > 0:
+            break
+    assert 20 < step < 199
+    db["last"] = 1
+    db.verify()
+    assert set(os.listdir(tmp_path / "db" / "data")) == files_of(db._session.state)
+    db.close()
+
+
+def test_no_file_stays_open(tmp_path: Path) -> None:
+    def opened() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    tr.connect(tmp_path / "db").close()
+    before = opened()
+    for k in range(20):
+        db = tr.connect(tmp_path / "db")
+        db["A"] = [k]
+        db["A"].sum().item()
+        if k % 2:
+            db.close()
+        del db
+    gc.collect()
+    assert opened() == before
