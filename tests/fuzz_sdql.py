@@ -15,7 +15,6 @@ from collections import Counter
 from tensorel.testing.sdql_programs import fuzz_sdql
 from tensorel.testing.sdql_texts import check_text, sample_text
 
-
 RUN_EVERY = 20  # texts that are programs are compiled and run once in so many
 
 

@@ -21,6 +21,7 @@ from tensorel.sdql.script import parse_script
 from tensorel.sdql.syntax import CreatePhysical, CreateTensor, Declaration, Expr, Name, Script
 from tensorel.sdql.terms import Space, Value, scalar
 from tensorel.sdql.typing import Type, Types
+from tensorel.storage.stored import Stored
 
 if TYPE_CHECKING:
     from tensorel.front.array import Tensor
@@ -126,14 +127,14 @@ class _Program:
         """A tensor by its definition; with extents, the keys outside of them are left out."""
         lowering, value = self.value(statement.definition)
         found = lowering.types[statement.definition]
-        value = lowering.grouped(value)
-        if statement.extents is not None:
+        if statement.extents is None:
+            value = lowering.shared(value)
+        else:
             if len(statement.extents) != found.depth:
                 self.fail(f"{statement.name!r} has {len(statement.extents)} extents, its "
                           f"definition is {found}", statement.at)
             extents = tuple([self.whole(e) for e in statement.extents])
-            node = lowering.result(statement.definition, value, extents)
-            value = tensor(self.space, node, found.kind)
+            value = lowering.declared(statement.definition, value, extents)
         self.types[statement.name] = Type(found.kind, found.depth, value.domain is not None)
         self.env[statement.name] = value
 
@@ -154,5 +155,9 @@ def _data_range(node: ir.Tensor) -> Range | None:
         return None
     if 0 in node.shape:
         return 0, -1
-    t = wrap(node)
-    return _whole(smallest(t)), _whole(largest(t))
+    facts = node.data.facts if isinstance(node.data, Stored) else {}
+    found = facts.get("entries_between")
+    if found is None:
+        t = wrap(node)
+        found = facts["entries_between"] = _whole(smallest(t)), _whole(largest(t))
+    return found  # type: ignore[return-value]

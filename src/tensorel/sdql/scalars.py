@@ -11,8 +11,7 @@ from tensorel.sdql.functions import SEMIRINGS
 
 DTYPES: dict[str, ops.DType] = {"bool": ir.BOOL, "int": ir.INT64}
 DTYPES |= dict.fromkeys(("real", *SEMIRINGS), ops.FLOAT64)
-_MASKS = (0x3333333333333333, 0x0F0F0F0F0F0F0F0F, 0x00FF00FF00FF00FF, 0x0000FFFF0000FFFF,
-          0x00000000FFFFFFFF)
+_MASKS = (0x3333333333333333, 0x0F0F0F0F0F0F0F0F, 0x00FF00FF00FF00FF, 0x0000FFFF0000FFFF)
 
 
 def zero_of(kind: str, dtype: ops.DType) -> ir.Const:
@@ -72,12 +71,12 @@ def times(kind: str, a: ir.Expr, b: ir.Expr) -> ir.Expr:
     return call(ops.where, none, zero, found)
 
 
-def every_second_bit(e: ir.Expr, odd: bool) -> ir.Expr:
-    """Bits 0, 2, 4, ... (odd: 1, 3, 5, ...) of a whole number, side by side."""
+def every_second_bit(e: ir.Expr, odd: bool, bits: int = 32) -> ir.Expr:
+    """Bits 0, 2, 4, ... (odd: 1, 3, 5, ...) of a whole number, side by side; so many at most."""
     if odd:
         e = call(ops.right_shift, e, as_expr(1))
     e = call(ops.bitwise_and, e, as_expr(0x5555555555555555))
-    for k, mask in enumerate(_MASKS):
+    for k, mask in enumerate((*_MASKS, (1 << bits) - 1)):
         moved = call(ops.right_shift, e, as_expr(1 << k))
         e = call(ops.bitwise_and, call(ops.bitwise_or, e, moved), as_expr(mask))
     return e

@@ -9,7 +9,7 @@ one index: fusion by construction, with its preconditions written out as guards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import Any
 
@@ -60,12 +60,14 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value of SDQLite. Terms of a total one say its values inside the domain only."""
+    """A value of SDQLite. Terms of a total one say its values inside the domain only. Keys are
+    below the ``extents``, where these are declared."""
 
     kind: str
     depth: int
     terms: tuple[Term, ...]
     domain: Domain | None = None
+    extents: tuple[int, ...] = ()
 
 
 def scalar(e: Expr, kind: str) -> Value:
@@ -84,6 +86,7 @@ class Space:
         self.fresh_names = (f"r{k}" for k in count())
         self.facts: dict[Expr, Range | None] = {}
         self.opened: dict[Expr, tuple[Index, int]] = {}
+        self.groups: dict[int, tuple[Value, Value]] = {}
         self.scalars: dict[int, tuple[Value, Expr]] = {}  # the value, so that the id stays its own
 
     def fresh(self, low: int, high: int) -> Index:
@@ -204,7 +207,15 @@ class Space:
                 moved[name] = call(ops.minimum, call(ops.maximum, by, as_expr(low)), as_expr(high))
         return Term(
             over, (*guards, *(substitute(g, moved) for g in term.guards)),
-            tuple([substitute(k, moved) for k in term.keys]), substitute(term.value, moved))
+            self._moved(term.keys, moved), substitute(term.value, moved))
+
+    def _moved(self, keys: tuple[Expr, ...], by: Mapping[str, Expr]) -> tuple[Expr, ...]:
+        """Keys with indices replaced; what was declared of them still holds."""
+        found = tuple([substitute(k, by) for k in keys])
+        for old, new in zip(keys, found):
+            if old in self.facts:
+                self.facts.setdefault(new, self.facts[old])
+        return found
 
     def solved(self, terms: Iterable[Term]) -> tuple[Term, ...]:
         return tuple([t for t in map(self.solve, terms) if t is not None])
@@ -232,17 +243,19 @@ class Space:
             Term(t.over, (compare(ops.equal, t.keys[0], key), *t.guards), t.keys[1:], t.value)
             for t in map(self.renamed, value.terms)
         ]
-        return Value(value.kind, value.depth - 1, self.solved(terms))
+        return Value(value.kind, value.depth - 1, self.solved(terms), None, value.extents[1:])
 
     def renamed(self, t: Term) -> Term:
         """The term with new summed indices: it may stand beside itself."""
         new = {n: self.fresh(*self.bounds[n]) for n in t.over}
         return Term(tuple([i.name for i in new.values()]),
                     tuple([substitute(g, new) for g in t.guards]),
-                    tuple([substitute(k, new) for k in t.keys]), substitute(t.value, new))
+                    self._moved(t.keys, new), substitute(t.value, new))
 
     def hull(self, value: Value, level: int = 0) -> Range | None:
         """Bounds of the keys of a level; None if they are not known."""
+        if value.extents:
+            return 0, value.extents[level] - 1
         low, high = 0, -1
         for t in value.terms:
             found = self.range_of(t.keys[level], t.guards)

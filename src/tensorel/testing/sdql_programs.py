@@ -37,11 +37,19 @@ FORMATS: dict[int, tuple[str, ...]] = {
 
 @dataclass(frozen=True, eq=False)
 class SdqlProgram:
-    """A program, its tensors, and the formats that they are stored in."""
+    """An expression, its tensors, the formats that they are stored in, and which of them are
+    declared as ARRAYs."""
 
-    text: str
+    expression: str
     arrays: Mapping[str, Any]
     formats: Mapping[str, str | None]
+    declared: frozenset[str] = frozenset()
+
+    @property
+    def text(self) -> str:
+        lines = [f"CREATE {TENSORS[n].kind} ARRAY {n}({len(self.arrays[n])});\n"
+                 for n in sorted(self.declared)]
+        return "".join([*lines, self.expression])
 
     def __str__(self) -> str:
         given = "".join(
@@ -64,13 +72,15 @@ def sample_sdql(seed: int, number: int = 0) -> SdqlProgram:
     used = s.free(tree)
     arrays = {n: a for n, a in _arrays(rng).items() if n in used}
     formats = {n: _format(rng, a) for n, a in arrays.items()}
-    return SdqlProgram(show(tree), arrays, formats)
+    declared = {n for n, a in arrays.items() if a.ndim == 1 and rng.random() < 0.25}
+    return SdqlProgram(show(tree), arrays, formats, frozenset(declared))
 
 
 def check_sdql(program: SdqlProgram) -> str | None:
     """None if the program gives what it means, else what differs; ParseError if it is refused."""
-    types = {n: TENSORS[n] for n in program.arrays}
-    core = desugar(parse(program.text))
+    types = {n: Type(TENSORS[n].kind, TENSORS[n].depth, n in program.declared)
+             for n in program.arrays}
+    core = desugar(parse(program.expression))
     known = Types(core, types, program.text)
     lazy = tr.sdql(program.text, **program.tensors())
     found = np.asarray(lazy.to_numpy())
