@@ -94,15 +94,14 @@ def total(checked: bool = True) -> Kernel:
 def keep_positive() -> Kernel:
     """Positions and values of the positive entries of x, and the count of values so far."""
     x, ends = array("x", F8), array("ends", INT64)
-    where, values = Buffer("where", I4), Buffer("values", F8)
+    kept = Buffer("where", I4), Buffer("values", F8)
     value = Read(x, (I_,))
-    return Kernel("keep", (x, ends), frozenset({"ends"}), (where, values), (), LO, HI, (
+    return Kernel("keep", (x, ends), frozenset({"ends"}), (kept,), (), LO, HI, (
         For(I_, LO, HI, (
             If(compare(ops.greater, value, 0), (  # type: ignore[arg-type]
-                Append(where, Call(ops.cast(I4), (I_,))),
-                Append(values, value),
+                Append(kept, (Call(ops.cast(I4), (I_,)), value)),
             )),
-            Length(P, values),
+            Length(P, kept),
             Store(ends, I_, P),
         ), checked=True),
     ))
@@ -112,14 +111,14 @@ def merge() -> Kernel:
     """The common entries of two sorted lists, by a two-way merge."""
     a, b = array("a", INT64), array("b", INT64)
     n, m = Local("n", INT64), Local("m", INT64)
-    out = Buffer("out", INT64)
+    out = (Buffer("out", INT64),)
     left, right = Read(a, (P,)), Read(b, (Q,))
     return Kernel("merge", (a, b), frozenset(), (out,), (n, m), LO, HI, (
         Assign(P, ZERO),
         Assign(Q, ZERO),
         While(Call(ops.logical_and, (compare(ops.less, P, n), compare(ops.less, Q, m))), (
             If(compare(ops.equal, left, right), (
-                Append(out, left), Assign(P, plus(P, 1)), Assign(Q, plus(Q, 1)),
+                Append(out, (left,)), Assign(P, plus(P, 1)), Assign(Q, plus(Q, 1)),
             ), (
                 If(compare(ops.less, left, right),
                    (Assign(P, plus(P, 1)),), (Assign(Q, plus(Q, 1)),)),

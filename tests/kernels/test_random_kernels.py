@@ -76,10 +76,10 @@ def test_random_kernels(exprs: list[Expr], seed: int) -> None:
             *(Assign(t, e) for t, e in zip(chosen[2:], exprs[2:])),
             Store(out, I_, exprs[0]),
             If(convert(exprs[0], BOOL),
-               (Append(buffer, exprs[1]),), (Assign(chosen[1], exprs[1]),)),
+               (Append((buffer,), (exprs[1],)),), (Assign(chosen[1], exprs[1]),)),
         ), checked=bool(seed % 2)),
     )
-    kernel = Kernel("random", (*INPUTS, out), frozenset({"out"}), (buffer,), (), LO, HI, body)
+    kernel = Kernel("random", (*INPUTS, out), frozenset({"out"}), ((buffer,),), (), LO, HI, body)
     data, result = inputs(seed), np.zeros(COUNT, out.dtype)
     grown = GrowBuffer(buffer.dtype)
     run = compile(kernel, strict=True, disk=False).run

@@ -18,11 +18,13 @@ class Collector:
     """Growable outputs of a kernel, filled in the order of the ranges.
 
     ``make``: new buffers for one range. ``place(k, before)``: told where piece k begins, in
-    entries of each buffer, before it is copied."""
+    entries of each buffer, before it is copied. The values of the buffers named in ``counts`` are
+    places in another one."""
 
     def __init__(self, whole: Pieces, make: Callable[[], Pieces], control: Control,
-                 place: Callable[[int, dict[str, int]], None]) -> None:
+                 place: Callable[[int, dict[str, int]], None], counts: dict[str, str]) -> None:
         self.whole, self.make, self.control, self.place = whole, make, control, place
+        self.counts = counts
         self.guard = threading.Lock()
         self.waiting: dict[int, Pieces] = {}
         self.idle: list[Pieces] = []
@@ -41,9 +43,11 @@ class Collector:
             self.waiting[k] = pieces
             while self.next in self.waiting:
                 ready = self.waiting.pop(self.next)
-                self.place(self.next, {name: b.length for name, b in self.whole.items()})
+                before = {name: b.length for name, b in self.whole.items()}
+                self.place(self.next, before)
                 for name, piece in ready.items():
-                    if not self.whole[name].extend(piece, self.control):
+                    more = before.get(self.counts.get(name, ""), 0)
+                    if not self.whole[name].extend(piece, self.control, more):
                         return False
                     piece.clear()
                 self.idle.append(ready)

@@ -153,15 +153,15 @@ class Job:
         row = sum(b.dtype.itemsize for b in kernel.buffers)
         room = min(self.step.count * 1.1, self.control.budget / max(row, 1) / 2) / parts
         most = self._nodes() if self.out.assembly is Assembly.LEVELS else {}
-        return {b.name: GrowBuffer(b.dtype, int(min(room, most.get(b.name, room))) + 16)
-                for b in kernel.buffers}
+        return {b.name: GrowBuffer(b.dtype, int(min(room, most.get(table[0].name, room))) + 16)
+                for table in kernel.tables for b in table}
 
     def _nodes(self) -> dict[str, float]:
         """No level has more nodes than its axes have cells."""
         found, cells = {}, 1.0
         for k, name in enumerate(self.out.axes):
             cells *= self.extents[name]
-            found[f"idx{k}"] = found[f"kids{k}"] = cells
+            found[f"idx{k}"] = cells
         return found
 
     @property

@@ -15,6 +15,7 @@ from tensorel.engines.kernel_job import PIECE_COST, SMALL_COST, Job, Ready, prep
 from tensorel.ir.nodes import Const
 from tensorel.kernels.loops import Status
 from tensorel.kernels.rows import LISTED
+from tensorel.kernels.runtime import GrowBuffer
 from tensorel.kernels.spec import Assembly, Nest
 from tensorel.plan.physical import KernelStep
 from tensorel.storage.convert import to_format
@@ -145,9 +146,10 @@ def _appended(job: Job, ranges: list[tuple[int, int]], workers: int,
     if workers == 1:
         call = kernel.bind(job.arrays(own()), list(whole.values()), scalars)
         job.each([call], ranges, 1)
-        return {name: b.take() for name, b in whole.items()}
+        return _taken(whole)
     spaces: list[dict[str, Array] | None] = [None] * workers
-    collector = Collector(whole, lambda: job.buffers(len(ranges)), job.control, place)
+    collector = Collector(whole, lambda: job.buffers(len(ranges)), job.control, place,
+                          _starts(whole))
 
     def task(k: int, lo: int, hi: int) -> Callable[[int], int]:
         def run(worker: int) -> int:
@@ -164,7 +166,20 @@ def _appended(job: Job, ranges: list[tuple[int, int]], workers: int,
         return run
 
     job.go([task(k, lo, hi) for k, (lo, hi) in enumerate(ranges)], workers)
-    return {name: b.take() for name, b in whole.items()}
+    return _taken(whole)
+
+
+def _starts(buffers: dict[str, GrowBuffer]) -> dict[str, str]:
+    """Of the buffers that say where the nodes below begin: which buffer holds these."""
+    return {name: f"idx{name[3:]}" for name in buffers if name.startswith("pos")}
+
+
+def _taken(buffers: dict[str, GrowBuffer]) -> dict[str, Array]:
+    """Where the nodes below begin, and at last where they end."""
+    below = _starts(buffers)
+    ends = {name: buffers[below[name]].length for name in below}
+    return {name: b.close(ends[name]) if name in below else b.take()
+            for name, b in buffers.items()}
 
 
 def _workspace(job: Job) -> dict[str, Array]:
@@ -192,7 +207,7 @@ def _level_arrays(job: Job, joined: dict[str, Array], pos: Array) -> PhysicalArr
     arrays: PhysicalArrays = {}
     for level in range(out.dense, rank):
         if level > out.dense:
-            arrays[f"pos{level}"] = _bounds_of(joined[f"kids{level - 1}"], joined["val"].size)
+            arrays[f"pos{level}"] = _unwrapped(joined[f"pos{level}"], joined["val"].size)
         elif out.dense:
             arrays[f"pos{level}"] = _unwrapped(pos, joined[f"idx{level}"].size)
         elif rank > 1 or out.dense_tail:

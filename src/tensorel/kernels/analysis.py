@@ -31,6 +31,18 @@ def statements(body: tuple[Stmt, ...]) -> list[Stmt]:
     return found
 
 
+def depth(body: tuple[Stmt, ...]) -> int:
+    """How many loops stand inside each other."""
+    found = 0
+    for stmt in body:
+        match stmt:
+            case For() | While():
+                found = max(found, 1 + depth(stmt.body))
+            case If():
+                found = max(found, depth(stmt.then), depth(stmt.otherwise))
+    return found
+
+
 def assigned(body: tuple[Stmt, ...]) -> list[Local]:
     """The locals that statements set, in order."""
     return [s.target for s in statements(body) if isinstance(s, Assign | For | Length)]
@@ -56,9 +68,9 @@ def is_indirect(body: tuple[Stmt, ...]) -> bool:
                 if _reads(stmt.position, found):
                     return True
             case AppendReserved(condition=Expr() as kept):
-                exprs = (stmt.value, kept)
+                exprs = (*stmt.values, kept)
             case Append() | AppendReserved():
-                exprs = (stmt.value,)
+                exprs = stmt.values
             case If():
                 exprs = (stmt.condition,)
             case _:

@@ -91,19 +91,16 @@ class ListAssembler(Assembler):
     """Every delivered cell as one entry of a coordinate list."""
 
     def prepare(self) -> None:
-        self.coords = [
-            self.low.buffer(f"idx{k}", d) for k, d in enumerate(self.out.index_dtypes)
-        ]
-        self.values = self.low.buffer("val", self.out.dtype)
+        coords = [(f"idx{k}", d) for k, d in enumerate(self.out.index_dtypes)]
+        self.entries = self.low.table(*coords, ("val", self.out.dtype))
         self.accumulates = False
 
     def deliver(self, value: Expr, seen: Expr | None) -> None:
         low = self.low
         value = low.let("x", convert(self.complete(value, seen), self.out.dtype))
         with low.block() as then:
-            for axis, buffer in enumerate(self.coords):
-                low.emit(Append(buffer, self.coordinate(axis)))
-            low.emit(Append(self.values, value))
+            coords = [self.coordinate(axis) for axis in range(len(self.out.axes))]
+            low.emit(Append(self.entries, (*coords, value)))
         if self.out.keep_fill:
             low.blocks[-1].extend(then)
         else:

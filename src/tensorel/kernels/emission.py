@@ -19,7 +19,7 @@ from tensorel.ir.nodes import (
     Source,
     postorder,
 )
-from tensorel.kernels.loops import Assign, Buffer, Kernel, Stmt, array
+from tensorel.kernels.loops import Assign, Buffer, Kernel, Stmt, Table, array
 from tensorel.kernels.spec import Nest
 from tensorel.records import dataclass, field
 
@@ -46,7 +46,7 @@ class Emission:
     array_nodes: dict[str, Source] = field(default_factory=dict)
     own_arrays: dict[str, Source] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
-    buffers: list[Buffer] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
     scalars: dict[str, tuple[Local, object]] = field(default_factory=dict)
     done_reductions: dict[Reduce, Expr] = field(default_factory=dict)
     open_reductions: set[Reduce] = field(default_factory=set)
@@ -120,9 +120,10 @@ class Emission:
         self.written.add(name)
         return node
 
-    def buffer(self, name: str, dtype: DType) -> Buffer:
-        found = Buffer(name, dtype)
-        self.buffers.append(found)
+    def table(self, *columns: tuple[str, DType]) -> Table:
+        """Growable outputs that are appended to together."""
+        found = tuple(Buffer(name, dtype) for name, dtype in columns)
+        self.tables.append(found)
         return found
 
     def is_bound(self, e: Expr) -> bool:
@@ -136,7 +137,7 @@ class Emission:
         inputs = tuple(self.array_nodes[n] for n in names)
         kernel = Kernel(
             name, inputs + tuple(self.own_arrays[n] for n in own), frozenset(own),
-            tuple(self.buffers), tuple(s for s, _ in self.scalars.values()),
+            tuple(self.tables), tuple(s for s, _ in self.scalars.values()),
             self.lo, self.hi, tuple(body),
         )
         arrays = tuple(self.arrays[n] for n in names) + tuple(("", n) for n in own)

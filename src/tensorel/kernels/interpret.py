@@ -66,7 +66,7 @@ class _Run:
         for local, value in zip(kernel.scalars, scalars, strict=True):
             self.locals[local] = _converted(value, local.dtype)
         self.buffers: dict[Buffer, list[Any]] = {b: [] for b in kernel.buffers}
-        self.room = dict.fromkeys(kernel.buffers, 0)
+        self.room = dict.fromkeys(kernel.tables, 0)
         self.is_cancelled = is_cancelled
 
     # -- statements ----------------------------------------------------------------------------
@@ -83,7 +83,7 @@ class _Run:
             case Append() | AppendReserved() | Reserve():
                 self.append(stmt)
             case Length():
-                self.locals[stmt.target] = np.int64(len(self.buffers[stmt.buffer]))
+                self.locals[stmt.target] = np.int64(len(self.buffers[stmt.table[0]]))
             case For() | While():
                 return self.loop(stmt)
             case If():
@@ -105,17 +105,21 @@ class _Run:
         self.arrays[stmt.array][self.position(stmt.array, stmt.position)] = value
 
     def append(self, stmt: Append | AppendReserved | Reserve) -> None:
-        values = self.buffers[stmt.buffer]
+        table = stmt.table
+        length = len(self.buffers[table[0]])
         if isinstance(stmt, Reserve):
-            wanted = len(values) + int(self.value(stmt.count))
-            self.room[stmt.buffer] = max(self.room[stmt.buffer], wanted)
+            wanted = length + int(self.value(stmt.count))
+            self.room[table] = max(self.room[table], wanted)
             return
-        if isinstance(stmt, AppendReserved) and len(values) >= self.room[stmt.buffer]:
-            raise EngineError(f"no room reserved in {stmt.buffer.name} for value {len(values)}")
+        if isinstance(stmt, AppendReserved) and length >= self.room[table]:
+            raise EngineError(f"no room reserved in {table[0].name} for value {length}")
         if isinstance(stmt, AppendReserved) and stmt.condition is not None \
                 and not self.truth(stmt.condition):
             return
-        values.append(_converted(self.value(stmt.value), stmt.buffer.dtype))
+        record = [_converted(self.value(e), b.dtype)
+                  for b, e in zip(table, stmt.values, strict=True)]
+        for b, value in zip(table, record):
+            self.buffers[b].append(value)
 
     def loop(self, stmt: For | While) -> bool:
         if isinstance(stmt, For):

@@ -7,8 +7,8 @@ The module exports one function,
 arrays: pointers to the data of the physical arrays, in order. An array that the kernel writes
 must not overlap any other of its arrays: each is ``noalias``.
 buffers: pointers to {ptr data, i64 length, i64 capacity, i64 item size}. A kernel keeps the
-length in a register, and where room was reserved the place of the data; the rest stays in
-memory, where only growing changes it.
+length of a table in a register, and where room was reserved the places of its data; the rest
+stays in memory, where only growing changes it.
 scalars: slots of 8 bytes, an int64 (all integers and bool) or a double (float32 too) each; a
 complex scalar takes two.
 control: {i64 cancel, i64 budget in bytes}.
@@ -21,7 +21,7 @@ from __future__ import annotations
 import sys
 
 from tensorel.ir.nodes import Expr, Local, Read
-from tensorel.kernels.analysis import assigned, is_indirect, statements
+from tensorel.kernels.analysis import assigned, depth, is_indirect
 from tensorel.kernels.casts import cast, truth
 from tensorel.kernels.chains import chained
 from tensorel.kernels.expressions import Expressions
@@ -42,13 +42,17 @@ from tensorel.kernels.loops import (
     Status,
     Stmt,
     Store,
+    Table,
     While,
 )
 
 #: A checked loop without loops inside looks at the cancel flag once in so many iterations.
 STRIP = 1 << 14
+#: One around so many loops does so where its counter is a multiple of this.
+SELDOM = {1: 64, 2: 16}
 
 _RARE = ", !prof !0"
+_SELDOM = ", !prof !7"
 _PLAIN = ", !llvm.loop !1"
 
 #: Buffers of at least so many bytes are mapped pages of their own (on Linux): they grow without
@@ -136,6 +140,7 @@ attributes #1 = { nounwind willreturn memory(none) }
 !4 = !{i64 32}
 !5 = !{}
 !6 = !{i64 8}
+!7 = !{!"branch_weights", i32 1, i32 63}
 """
 
 
@@ -167,6 +172,7 @@ class _Emitter:
         self.entry: list[str] = []
         self.locals: dict[Local, Value] = {}
         pointers = {array: f"%a{k}" for k, array in enumerate(kernel.arrays)}
+        self.tables = {t: k for k, t in enumerate(kernel.tables)}
         self.buffers = {b: k for k, b in enumerate(kernel.buffers)}
         apart = ", !noalias !99" if kernel.buffers else ""
         self.ex = Expressions(self.asm, pointers, self.locals, strict, apart)
@@ -259,9 +265,10 @@ class _Emitter:
                    "!align !6")
             for field, name in ((1, "length"), (2, "capacity")):
                 asm.do(f"%{name}{k} = getelementptr inbounds i64, ptr %state{k}, i64 {field}")
-            found = asm.op(f"load i64, ptr %length{k}")
-            asm.do(f"store i64 {found}, ptr {self._alloca(f'%b{k}.length', 'i64', '0')}")
             self._alloca(f"%b{k}.data", "ptr", "null")
+        for t, table in enumerate(kernel.tables):
+            found = asm.op(f"load i64, ptr %length{self.buffers[table[0]]}")
+            asm.do(f"store i64 {found}, ptr {self._alloca(f'%t{t}.length', 'i64', '0')}")
         self._alloca("%status", "i32", "0")
 
     def _leave(self, status: Status) -> None:
@@ -271,8 +278,10 @@ class _Emitter:
     def _exit(self) -> None:
         asm = self.asm
         asm.label("exit")
-        for k in range(len(self.kernel.buffers)):
-            asm.do(f"store i64 {asm.op(f'load i64, ptr %b{k}.length')}, ptr %length{k}")
+        for t, table in enumerate(self.kernel.tables):
+            length = asm.op(f"load i64, ptr %t{t}.length")
+            for b in table:
+                asm.do(f"store i64 {length}, ptr %length{self.buffers[b]}")
         asm.do(f"ret i32 {asm.op('load i32, ptr %status')}")
 
     # -- statements ----------------------------------------------------------------------------
@@ -303,7 +312,7 @@ class _Emitter:
             case Append() | AppendReserved() | Reserve():
                 self.append(stmt)
             case Length():
-                length = self.asm.op(f"load i64, ptr %b{self.buffers[stmt.buffer]}.length")
+                length = self.asm.op(f"load i64, ptr %t{self.tables[stmt.table]}.length")
                 self.ex.write_local(stmt.target, length)
             case Break() | Continue():
                 self.asm.jump(self.loops[-1][isinstance(stmt, Break)])
@@ -343,9 +352,14 @@ class _Emitter:
             asm.label(end)
         return reached
 
-    def _check_cancelled(self) -> None:
+    def _check_cancelled(self, counter: str = "", every: int = 1) -> None:
+        """Leave if the flag is set; looked at where the counter is such a multiple."""
         asm = self.asm
         stop, go = asm.name("cancelled"), asm.name("go")
+        if every > 1:
+            look, low = asm.name("look"), asm.op(f"and i64 {counter}, {every - 1}")
+            asm.branch(asm.op(f"icmp eq i64 {low}, 0"), look, go, _SELDOM)
+            asm.label(look)
         flag = asm.op("load atomic volatile i64, ptr %control monotonic, align 8")
         asm.branch(asm.op(f"icmp ne i64 {flag}, 0"), stop, go, _RARE)
         asm.label(stop)
@@ -380,7 +394,7 @@ class _Emitter:
     def _for(self, stmt: For) -> None:
         lo = self.ex.index(stmt.lo)
         hi = self.ex.index(stmt.hi)
-        if stmt.checked and not any(isinstance(s, For | While) for s in statements(stmt.body)):
+        if stmt.checked and not depth(stmt.body):
             self._strips(stmt, lo, hi)
         else:
             self._count(stmt, lo, hi, stmt.checked, self.asm.name("end"), "")
@@ -416,7 +430,7 @@ class _Emitter:
         asm.branch(asm.op(f"icmp slt i64 {now}, {hi}"), body, after or end)
         asm.label(body)
         if checked:
-            self._check_cancelled()
+            self._check_cancelled(now, SELDOM.get(depth(stmt.body), 1))
         self.ex.write_local(stmt.target, cast(asm, now, "i8", code_of(stmt.target.dtype)))
         self.loops.append((step, end))
         if self.block(stmt.body):
@@ -446,39 +460,43 @@ class _Emitter:
 
     # -- growable buffers ----------------------------------------------------------------------
     def append(self, stmt: Append | AppendReserved | Reserve) -> None:
-        asm, k = self.asm, self.buffers[stmt.buffer]
+        asm, t = self.asm, self.tables[stmt.table]
+        places = {b: f"%b{k}.data" for b, k in self.buffers.items()}
         if isinstance(stmt, Reserve):
-            self._make_room(k, self.ex.index(stmt.count))
-            data = asm.op(f"load ptr, ptr %state{k}, !noalias !99")
-            asm.do(f"store ptr {data}, ptr %b{k}.data")
+            self._make_room(stmt.table, self.ex.index(stmt.count))
+            for b in stmt.table:
+                data = asm.op(f"load ptr, ptr %state{self.buffers[b]}, !noalias !99")
+                asm.do(f"store ptr {data}, ptr {places[b]}")
             return
-        value = self._as(stmt.value, stmt.buffer)
-        place = f"%b{k}.data"
+        record = [self._as(e, b) for e, b in zip(stmt.values, stmt.table, strict=True)]
         if isinstance(stmt, Append):
-            self._make_room(k, "1")
-            place = f"%state{k}, !noalias !99"
-        length = asm.op(f"load i64, ptr %b{k}.length")
-        data = asm.op(f"load ptr, ptr {place}")
-        alone = f", !alias.scope !{100 + 2 * k}, !noalias !{101 + 2 * k}"
-        self.ex.store(self.ex.element(data, stmt.buffer.dtype, length), stmt.buffer.dtype, value,
-                      alone)
+            self._make_room(stmt.table, "1")
+            places = {b: f"%state{k}, !noalias !99" for b, k in self.buffers.items()}
+        length = asm.op(f"load i64, ptr %t{t}.length")
+        for b, value in zip(stmt.table, record):
+            k, data = self.buffers[b], asm.op(f"load ptr, ptr {places[b]}")
+            alone = f", !alias.scope !{100 + 2 * k}, !noalias !{101 + 2 * k}"
+            self.ex.store(self.ex.element(data, b.dtype, length), b.dtype, value, alone)
         more = "1"
         if isinstance(stmt, AppendReserved) and stmt.condition is not None:
             kept = truth(asm, code_of(stmt.condition.dtype), self.ex.value(stmt.condition))
             more = asm.op(f"zext i1 {kept} to i64")
-        asm.do(f"store i64 {asm.op(f'add nuw nsw i64 {length}, {more}')}, ptr %b{k}.length")
+        asm.do(f"store i64 {asm.op(f'add nuw nsw i64 {length}, {more}')}, ptr %t{t}.length")
 
-    def _make_room(self, k: int, count: str) -> None:
+    def _make_room(self, table: Table, count: str) -> None:
+        """One look serves for a table: its buffers have the same capacity, and grow alike."""
         asm = self.asm
-        grow, failed, room = (asm.name(n) for n in ("grow", "failed", "room"))
-        length = asm.op(f"load i64, ptr %b{k}.length")
-        capacity = asm.op(f"load i64, ptr %capacity{k}, !noalias !99")
+        grow, room = asm.name("grow"), asm.name("room")
+        length = asm.op(f"load i64, ptr %t{self.tables[table]}.length")
+        first = self.buffers[table[0]]
+        capacity = asm.op(f"load i64, ptr %capacity{first}, !noalias !99")
         need = asm.op(f"add nsw i64 {length}, {count}")
         asm.branch(asm.op(f"icmp sgt i64 {need}, {capacity}"), grow, room, _RARE)
         asm.label(grow)
-        status = asm.op(f"call i32 @tr.grow(ptr %state{k}, i64 {need}, ptr %control)")
-        asm.branch(asm.op(f"icmp ne i32 {status}, 0"), failed, room, _RARE)
-        asm.label(failed)
-        asm.do(f"store i32 {status}, ptr %status")
-        asm.jump("exit")
-        asm.label(room)
+        for b in table:
+            following = room if b is table[-1] else asm.name("grow")
+            status = asm.op(f"call i32 @tr.grow(ptr %state{self.buffers[b]}, i64 {need}, "
+                            "ptr %control)")
+            asm.do(f"store i32 {status}, ptr %status")
+            asm.branch(asm.op(f"icmp ne i32 {status}, 0"), "exit", following, _RARE)
+            asm.label(following)

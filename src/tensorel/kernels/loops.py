@@ -37,6 +37,10 @@ class Buffer:
     dtype: DType
 
 
+#: Buffers that only grow together, a record at a time: they have one length and one capacity.
+Table = tuple[Buffer, ...]
+
+
 class Stmt:
     """Base of statements."""
 
@@ -71,39 +75,39 @@ class Prefetch(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Append(Stmt):
-    """Append one value to a growable buffer, growing it by half when full.
+    """Append one record, a value for each buffer of a table, which grows by half when full.
 
     Growth is charged to the kernel's memory budget; on failure the kernel returns."""
 
-    buffer: Buffer
-    value: Expr
+    table: Table
+    values: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Reserve(Stmt):
-    """Make room for ``count`` more values, so that the next ``count`` Appends marked
-    ``reserved`` need no check."""
+    """Make room for ``count`` more records, so that the next ``count`` AppendReserved need no
+    check."""
 
-    buffer: Buffer
+    table: Table
     count: Expr
 
 
 @dataclass(frozen=True, slots=True)
 class AppendReserved(Stmt):
-    """Append to a buffer in which room was reserved: no check. With a condition, the value is
+    """Append to a table in which room was reserved: no check. With a condition, the record is
     written in any case and kept where it holds, without a branch."""
 
-    buffer: Buffer
-    value: Expr
+    table: Table
+    values: tuple[Expr, ...]
     condition: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Length(Stmt):
-    """``target`` (int64) = number of values appended to the buffer so far."""
+    """``target`` (int64) = number of records appended to the table so far."""
 
     target: Local
-    buffer: Buffer
+    table: Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +163,7 @@ class Kernel:
     """A compiled unit.
 
     arrays: physical arrays in the order of the call; names of those written are in ``written``.
+    tables: growable outputs; a call passes all their buffers, in order.
     scalars: int64 or float parameters, Locals already defined on entry, in order.
     lo, hi: Locals (int64) that hold the range of the outer loop for this call.
     workspace arrays are ordinary arrays that the caller allocates per thread.
@@ -167,15 +172,20 @@ class Kernel:
     name: str
     arrays: tuple[Source, ...]
     written: frozenset[str]
-    buffers: tuple[Buffer, ...]
+    tables: tuple[Table, ...]
     scalars: tuple[Local, ...]
     lo: Local
     hi: Local
     body: tuple[Stmt, ...]
 
+    @property
+    def buffers(self) -> Table:
+        """Those of all tables, in the order of the call."""
+        return tuple(b for table in self.tables for b in table)
+
 
 __all__ = [
     "Append", "AppendReserved", "Assign", "Break", "Buffer", "Comment", "Const", "Continue",
     "Expr", "For", "If", "Kernel", "Length", "Local", "Prefetch", "Reserve", "Status", "Stmt",
-    "Store", "While", "array",
+    "Store", "Table", "While", "array",
 ]

@@ -21,6 +21,7 @@ from tensorel.kernels.loops import (
     Reserve,
     Stmt,
     Store,
+    Table,
     While,
 )
 
@@ -85,14 +86,14 @@ def _simple(stmt: Stmt) -> str:
             name = f"{stmt.array.data}[{show_expr(stmt.position)}]"
             return _assignment(name, Read(stmt.array, (stmt.position,)), stmt.value)
         case Append():
-            return f"{stmt.buffer.name}.append({show_expr(stmt.value)})"
+            return f"{_names(stmt.table)}.append({_values(stmt.values)})"
         case AppendReserved():
             kept = "" if stmt.condition is None else f", keep={show_expr(stmt.condition)}"
-            return f"{stmt.buffer.name}.append_reserved({show_expr(stmt.value)}{kept})"
+            return f"{_names(stmt.table)}.append_reserved({_values(stmt.values)}{kept})"
         case Reserve():
-            return f"{stmt.buffer.name}.reserve({show_expr(stmt.count)})"
+            return f"{_names(stmt.table)}.reserve({show_expr(stmt.count)})"
         case Length():
-            return f"{stmt.target.name} = len({stmt.buffer.name})"
+            return f"{stmt.target.name} = len({stmt.table[0].name})"
         case Break():
             return "break"
         case Continue():
@@ -103,6 +104,15 @@ def _simple(stmt: Stmt) -> str:
             return f"# {stmt.text}"
         case _:
             return f"<{type(stmt).__name__}>"
+
+
+def _names(table: Table) -> str:
+    names = ", ".join([b.name for b in table])
+    return names if len(table) == 1 else f"({names})"
+
+
+def _values(values: tuple[Expr, ...]) -> str:
+    return ", ".join(map(show_expr, values))
 
 
 def _assignment(name: str, target: Expr, value: Expr) -> str:

@@ -13,13 +13,13 @@ from tensorel.kernels.loops import (
     Append,
     AppendReserved,
     Assign,
-    Buffer,
     For,
     If,
     Length,
     Reserve,
     Stmt,
     Store,
+    Table,
     While,
 )
 
@@ -31,7 +31,8 @@ class LevelAssembler(Assembler):
     """Entries appended in storage order: ``dense`` leading levels, compressed ones below, and
     perhaps one dense level last (``dense_tail``).
 
-    Buffers: idx<l> per compressed level, kids<l> (children of each node) between them, val.
+    Tables: idx<l> with pos<l + 1>, where the children of each node begin, per compressed level but
+    the last, whose entries are idx<l> with val. Nodes without children are not kept.
     ``pos`` gets the children of each position of the dense levels, and in the end their running
     sums over the range of this call, starting from what the buffers held before it."""
 
@@ -41,19 +42,19 @@ class LevelAssembler(Assembler):
         out, low = self.out, self.low
         self.rank = len(out.axes)
         self.last = self.rank - 1 - out.dense_tail  # the last compressed level
-        self.indices: dict[int, Buffer] = {
-            k: low.buffer(f"idx{k}", out.index_dtypes[k]) for k in range(out.dense, self.last + 1)
+        self.nodes: dict[int, Table] = {
+            k: low.table((f"idx{k}", out.index_dtypes[k]), (f"pos{k + 1}", out.place_dtype))
+            for k in range(out.dense, self.last)
         }
-        self.kids: dict[int, Buffer] = {
-            k: low.buffer(f"kids{k}", out.index_dtypes[k + 1]) for k in range(out.dense, self.last)
-        }
-        self.values = low.buffer("val", out.dtype)
+        index, value = (f"idx{self.last}", out.index_dtypes[self.last]), ("val", out.dtype)
+        self.nodes[self.last] = low.table(index) if out.dense_tail else low.table(index, value)
+        self.entries = low.table(value) if out.dense_tail else self.nodes[self.last]
         self.pos = low.own_array("pos", out.place_dtype) if out.dense else None
         self.before = low.fresh("before")
         if out.dense:
-            low.emit(Length(self.before, self.indices[out.dense]))
+            low.emit(Length(self.before, self.nodes[out.dense]))
         self.starts: dict[int, Local] = {}
-        self.reserved = False
+        self.reserved: set[Table] = set()
         self.workspace: Word | DenseRow | None = None
         if any(n in self.nest.reduced for n in self.outer):
             kind = DenseRow if out.dense_tail else Workspace if out.bitmap_levels else Word
@@ -62,17 +63,31 @@ class LevelAssembler(Assembler):
         self.accumulates = False
 
     def _announce(self, name: str, count: Expr | None) -> None:
-        """Room for a whole row at once: its appends need no check."""
-        if name != self.out.axes[-1] or self.workspace is not None:
+        """Room for a whole row, or all nodes below one, at once: their appends need no check. The
+        outer loop asks as it goes on: its operands may be far larger than the result."""
+        out = self.out
+        level = out.axes.index(name) if name in out.axes else -1
+        if level == self.rank - 1 and self.workspace is None:
+            table = self.entries
+            count = self.low.extent(name) if out.dense_tail else count
+        elif out.dense <= level < self.rank - 1 and name != self.nest.loops[0]:
+            table = self.nodes[level]
+        else:
             return
-        if self.out.dense_tail:
-            count = self.low.extent(name)
-        self.reserved = count is not None
         if count is not None:
-            room = self.low.let("room", count)
-            if not self.out.dense_tail:
-                self.low.emit(Reserve(self.indices[self.last], room))
-            self.low.emit(Reserve(self.values, room))
+            self.low.emit(Reserve(table, self.low.let("room", count)))
+            self.reserved.add(table)
+
+    def _append(self, table: Table, record: tuple[Expr, ...], kept: Expr | None = None) -> None:
+        """Append a record, where ``kept`` holds if given."""
+        low = self.low
+        if table in self.reserved:
+            kept = None if kept is None else low.let("kept", kept)
+            low.emit(AppendReserved(table, record, kept))
+        elif kept is None:
+            low.emit(Append(table, record))
+        else:
+            low.emit(If(kept, (Append(table, record),)))
 
     def enter(self, name: str) -> None:
         if name in self.nest.reduced:
@@ -80,7 +95,7 @@ class LevelAssembler(Assembler):
         level = self.out.axes.index(name)
         if level < self.last and level + 1 >= self.out.dense:
             start = self.low.fresh("start")
-            self.low.emit(Length(start, self.indices[level + 1]))
+            self.low.emit(Length(start, self.nodes[level + 1]))
             self.starts[level] = start
 
     def leave(self, name: str) -> None:
@@ -91,21 +106,22 @@ class LevelAssembler(Assembler):
         if self.workspace is not None and level == self.rank - 2:
             self.workspace.flush()
         elif self.out.dense_tail and level == self.last:
-            low.emit(Append(self.indices[level], self.coordinate(level)))
+            self.leave_node()
         if level not in self.starts:
             return
-        length = low.fresh("length")
-        low.emit(Length(length, self.indices[level + 1]))
-        count = low.let("kids", minus(length, self.starts[level]))
+        length, start = low.fresh("length"), self.starts[level]
+        low.emit(Length(length, self.nodes[level + 1]))
         if level == self.out.dense - 1:
             assert self.pos is not None
-            place = plus(self._dense_position(), 1)
+            place, count = plus(self._dense_position(), 1), minus(length, start)
             low.emit(Store(self.pos, place, convert(count, self.out.place_dtype)))
             return
-        with low.block() as then:
-            low.emit(Append(self.indices[level], self.coordinate(level)))
-            low.emit(Append(self.kids[level], convert(count, self.kids[level].dtype)))
-        low.emit(If(compare(ops.greater, count, 0), tuple(then)))
+        node = self.coordinate(level), convert(start, self.out.place_dtype)
+        self._append(self.nodes[level], node, compare(ops.greater, length, start))
+
+    def leave_node(self) -> None:
+        """A node of the last compressed level, above a dense one."""
+        self._append(self.nodes[self.last], (self.coordinate(self.last),))
 
     def finish(self) -> None:
         if self.workspace is not None and self.rank == 1:
@@ -143,26 +159,19 @@ class LevelAssembler(Assembler):
             return
         value = low.let("x", convert(self.complete(value, seen), self.out.dtype))
         if self.out.dense_tail:
-            add = AppendReserved if self.reserved else Append
-            low.emit(add(self.values, value))
+            self._append(self.entries, (value,))
             return
-        self.entry(self.coordinate(self.last), value, self.reserved)
+        self.entry(self.coordinate(self.last), value)
 
-    def entry(self, coordinate: Expr, value: Expr, reserved: bool) -> None:
+    def entry(self, coordinate: Expr, value: Expr) -> None:
         """One entry of the last level, unless it equals the fill."""
-        low, index = self.low, self.indices[self.last]
-        if reserved:
-            kept = None if self.out.keep_fill else low.let("kept", self.differs(value))
-            low.emit(AppendReserved(index, coordinate, kept))
-            low.emit(AppendReserved(self.values, value, kept))
-            return
-        with low.block() as then:
-            low.emit(Append(index, coordinate))
-            low.emit(Append(self.values, value))
-        if self.out.keep_fill:
-            low.blocks[-1].extend(then)
-        else:
-            low.emit(If(self.differs(value), tuple(then)))
+        kept = None if self.out.keep_fill else self.differs(value)
+        self._append(self.entries, (coordinate, value), kept)
+
+    def reserve(self, count: Expr) -> None:
+        """Room for so many entries."""
+        self.low.emit(Reserve(self.entries, count))
+        self.reserved.add(self.entries)
 
 
 class DenseRow:
@@ -189,10 +198,10 @@ class DenseRow:
         at = low.fresh("at")
         identity = const(op.identity(out.dtype), out.dtype)
         with low.block() as then:
-            low.emit(Append(owner.indices[owner.last], owner.coordinate(owner.last)))
-            low.emit(Reserve(owner.values, size))
+            owner.leave_node()
+            owner.reserve(size)
             copy: tuple[Stmt, ...] = (
-                AppendReserved(owner.values, Read(self.values, (at,))),
+                AppendReserved(owner.entries, (Read(self.values, (at,)),)),
                 Store(self.values, at, identity),
             )
             low.emit(For(at, const(0, INT64), size, copy))
@@ -233,14 +242,9 @@ class Word:
         """Append the touched entries in order and clear the workspace."""
         count = convert(Call(ops.bitwise_count, (self.root,)), INT64)
         with self.low.block() as some:
-            self._reserve(self.low.let("count", count))
+            self.owner.reserve(self.low.let("count", count))
             self._walk(self.root, 0, const(0, INT64))
         self.low.emit(If(Call(ops.not_equal, (self.root, const(0, UINT64))), tuple(some)))
-
-    def _reserve(self, count: Expr) -> None:
-        owner = self.owner
-        self.low.emit(Reserve(owner.indices[owner.last], count))
-        self.low.emit(Reserve(owner.values, count))
 
     def _bit(self, at: Expr) -> Expr:
         low_six = convert(Call(ops.bitwise_and, (at, const(63, INT64))), UINT64)
@@ -276,7 +280,7 @@ class Word:
             low.emit(Store(self.seen, at, const(0, INT64)))
         value = low.let("x", owner.complete(Read(self.values, (at,)), seen))
         low.emit(Store(self.values, at, const(op.identity(out.dtype), out.dtype)))
-        owner.entry(convert(at, out.index_dtypes[owner.last]), value, reserved=True)
+        owner.entry(convert(at, out.index_dtypes[owner.last]), value)
 
 
 class Workspace(Word):
@@ -328,7 +332,7 @@ class Workspace(Word):
 
     def flush(self) -> None:
         low = self.low
-        self._reserve(self.touched)
+        self.owner.reserve(self.touched)
         with low.block() as few:
             self._flush_list()
         with low.block() as many:

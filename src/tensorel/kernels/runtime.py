@@ -135,6 +135,16 @@ class GrowBuffer:
     def capacity(self) -> int:
         return int(self.state[2])
 
+    def close(self, value: int) -> Array:
+        """Take the values with one more after them."""
+        length, item = self.length, self.dtype.itemsize
+        last = np.array([value]).astype(self.dtype)
+        if length == self.capacity:
+            return np.concatenate((self.take(), last))
+        ctypes.memmove(self.state[0] + length * item, last.ctypes.data, item)
+        self.state[1] = length + 1
+        return self.take()
+
     def take(self) -> Array:
         """The values as an array that owns exactly their memory; the buffer is empty after."""
         pointer, length, capacity = self.state[0], self.state[1], self.state[2]
@@ -146,13 +156,16 @@ class GrowBuffer:
         self.state[0] = self.state[1] = self.state[2] = 0
         return np.asarray(_Memory(pointer, length, self.dtype, capacity * item >= MAPPED))
 
-    def extend(self, other: GrowBuffer, control: Control) -> bool:
-        """Append the values of another buffer; False if that would pass the memory limit."""
+    def extend(self, other: GrowBuffer, control: Control, more: int = 0) -> bool:
+        """Append the values of another buffer, each with ``more`` added (integers wrap around);
+        False if that would pass the memory limit."""
         item, length = self.dtype.itemsize, self.length
         need = length + other.length
         if need > self.capacity and not self._grow(max(need, self.capacity * 3 // 2), control):
             return False
         if other.length:
+            if more:
+                other.view()[:] += np.array(more).astype(self.dtype)
             ctypes.memmove(self.state[0] + length * item, other.state[0], other.length * item)
         self.state[1] = need
         return True
@@ -177,6 +190,11 @@ class GrowBuffer:
         control.state[1] -= new - old
         self.state[0], self.state[2] = pointer, capacity
         return True
+
+    def view(self) -> Array:
+        """The values where they lie, until the buffer is grown, taken or dropped."""
+        data = (ctypes.c_char * (self.length * self.dtype.itemsize)).from_address(self.state[0])
+        return np.frombuffer(data, self.dtype)
 
     def clear(self) -> None:
         """Forget the values, keep the memory."""
@@ -286,6 +304,8 @@ class CompiledKernel:
         self._array_dtypes = tuple(a.dtype for a in kernel.arrays)
         self._written = tuple(str(a.data) in kernel.written for a in kernel.arrays)
         self._buffer_dtypes = tuple(b.dtype for b in kernel.buffers)
+        ends = np.cumsum([len(t) for t in kernel.tables]).tolist()
+        self._tables = [slice(e - len(t), e) for t, e in zip(kernel.tables, ends)]
         self._scalar_kinds = "".join(s.dtype.kind for s in kernel.scalars)
         self._counts = (len(kernel.arrays), len(kernel.buffers), len(kernel.scalars))
         self._scalar_table = struct.Struct("".join(map(_SLOTS.__getitem__, self._scalar_kinds)))
@@ -327,6 +347,9 @@ class CompiledKernel:
         for buffer, dtype in zip(buffers, self._buffer_dtypes):
             if buffer.dtype != dtype:
                 raise EngineError(f"kernel {self.name} takes a buffer of {dtype.name}")
+        for part in self._tables:
+            if len({(b.state[1], b.state[2]) for b in buffers[part]}) > 1:
+                raise EngineError(f"kernel {self.name} takes buffers of a table that are alike")
 
     def pack(self, values: Sequence[object]) -> bytes:
         """Scalars in slots of eight bytes."""
