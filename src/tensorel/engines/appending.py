@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from tensorel.kernels.runtime import Control, GrowBuffer
+from tensorel.kernels.buffers import Control, GrowBuffer
 
 Pieces = dict[str, GrowBuffer]
 

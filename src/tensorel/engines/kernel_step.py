@@ -13,9 +13,9 @@ from tensorel.engines.appending import Collector
 from tensorel.engines.combine import combine_list, repeat_missing
 from tensorel.engines.kernel_job import PIECE_COST, SMALL_COST, Job, Ready, prepare
 from tensorel.ir.nodes import Const
+from tensorel.kernels.buffers import GrowBuffer
 from tensorel.kernels.loops import Status
 from tensorel.kernels.rows import LISTED
-from tensorel.kernels.runtime import GrowBuffer
 from tensorel.kernels.spec import Assembly, Nest
 from tensorel.plan.physical import KernelStep
 from tensorel.storage.convert import to_format

@@ -6,9 +6,9 @@ The module exports one function,
 
 arrays: pointers to the data of the physical arrays, in order. An array that the kernel writes
 must not overlap any other of its arrays: each is ``noalias``.
-buffers: pointers to {ptr data, i64 length, i64 capacity, i64 item size}. A kernel keeps the
-length of a table in a register, and where room was reserved the places of its data; the rest
-stays in memory, where only growing changes it.
+buffers: pointers to {ptr data, i64 length, i64 capacity, i64 item size}. A kernel keeps the place
+of the data in a register, and one length and capacity for each table; only growing changes what
+is in memory, and the lengths are written there at the end.
 scalars: slots of 8 bytes, an int64 (all integers and bool) or a double (float32 too) each; a
 complex scalar takes two.
 control: {i64 cancel, i64 budget in bytes}.
@@ -265,10 +265,13 @@ class _Emitter:
                    "!align !6")
             for field, name in ((1, "length"), (2, "capacity")):
                 asm.do(f"%{name}{k} = getelementptr inbounds i64, ptr %state{k}, i64 {field}")
-            self._alloca(f"%b{k}.data", "ptr", "null")
+            data = asm.op(f"load ptr, ptr %state{k}")
+            asm.do(f"store ptr {data}, ptr {self._alloca(f'%b{k}.data', 'ptr', 'null')}")
         for t, table in enumerate(kernel.tables):
             found = asm.op(f"load i64, ptr %length{self.buffers[table[0]]}")
             asm.do(f"store i64 {found}, ptr {self._alloca(f'%t{t}.length', 'i64', '0')}")
+            found = asm.op(f"load i64, ptr %capacity{self.buffers[table[0]]}")
+            asm.do(f"store i64 {found}, ptr {self._alloca(f'%t{t}.capacity', 'i64', '0')}")
         self._alloca("%status", "i32", "0")
 
     def _leave(self, status: Status) -> None:
@@ -461,20 +464,16 @@ class _Emitter:
     # -- growable buffers ----------------------------------------------------------------------
     def append(self, stmt: Append | AppendReserved | Reserve) -> None:
         asm, t = self.asm, self.tables[stmt.table]
-        places = {b: f"%b{k}.data" for b, k in self.buffers.items()}
         if isinstance(stmt, Reserve):
             self._make_room(stmt.table, self.ex.index(stmt.count))
-            for b in stmt.table:
-                data = asm.op(f"load ptr, ptr %state{self.buffers[b]}, !noalias !99")
-                asm.do(f"store ptr {data}, ptr {places[b]}")
             return
         record = [self._as(e, b) for e, b in zip(stmt.values, stmt.table, strict=True)]
         if isinstance(stmt, Append):
             self._make_room(stmt.table, "1")
-            places = {b: f"%state{k}, !noalias !99" for b, k in self.buffers.items()}
         length = asm.op(f"load i64, ptr %t{t}.length")
         for b, value in zip(stmt.table, record):
-            k, data = self.buffers[b], asm.op(f"load ptr, ptr {places[b]}")
+            k = self.buffers[b]
+            data = asm.op(f"load ptr, ptr %b{k}.data")
             alone = f", !alias.scope !{100 + 2 * k}, !noalias !{101 + 2 * k}"
             self.ex.store(self.ex.element(data, b.dtype, length), b.dtype, value, alone)
         more = "1"
@@ -488,15 +487,21 @@ class _Emitter:
         asm = self.asm
         grow, room = asm.name("grow"), asm.name("room")
         length = asm.op(f"load i64, ptr %t{self.tables[table]}.length")
-        first = self.buffers[table[0]]
-        capacity = asm.op(f"load i64, ptr %capacity{first}, !noalias !99")
+        t, first = self.tables[table], self.buffers[table[0]]
+        capacity = asm.op(f"load i64, ptr %t{t}.capacity")
         need = asm.op(f"add nsw i64 {length}, {count}")
         asm.branch(asm.op(f"icmp sgt i64 {need}, {capacity}"), grow, room, _RARE)
         asm.label(grow)
         for b in table:
-            following = room if b is table[-1] else asm.name("grow")
+            following = asm.name("grown")
             status = asm.op(f"call i32 @tr.grow(ptr %state{self.buffers[b]}, i64 {need}, "
                             "ptr %control)")
             asm.do(f"store i32 {status}, ptr %status")
             asm.branch(asm.op(f"icmp ne i32 {status}, 0"), "exit", following, _RARE)
             asm.label(following)
+            data = asm.op(f"load ptr, ptr %state{self.buffers[b]}")
+            asm.do(f"store ptr {data}, ptr %b{self.buffers[b]}.data")
+        now = asm.op(f"load i64, ptr %capacity{first}")
+        asm.do(f"store i64 {now}, ptr %t{t}.capacity")
+        asm.jump(room)
+        asm.label(room)
