@@ -31,17 +31,21 @@ class Operand:
     count: float
     sparse: bool
     whole_lookup: bool
-    converted: bool = False
     marked: bool = False  # a workspace
     edges: frozenset[Edge] = frozenset()  # stored matrices that it has the entries of
     runs: tuple[float, ...] = ()  # entries that a walk over a level passes for each coordinate
 
 
-def operand(read: Read, levels: tuple[float, ...], count: float) -> Operand:
-    """``levels``: number of nodes of each level of the operand's format."""
+#: An operand that is stored again first, and the order of indices that its levels have then.
+Turn = tuple[Operand, tuple[str, ...]]
+
+
+def operand(read: Read, levels: tuple[float, ...], count: float, fmt: Format | None = None
+            ) -> Operand:
+    """``levels``: number of nodes of each level of the operand's format, or of ``fmt``."""
     slot = read.tensor.data  # type: ignore[attr-defined]
     assert isinstance(slot, Slot)
-    fmt = slot.format
+    fmt = fmt or slot.format
     axes = tuple(read.indices[a] for a in fmt.order)
     nodes = (1.0, *levels)
     segments = tuple(nodes[k + 1] / max(nodes[k], 1.0) for k in range(fmt.rank))
@@ -69,7 +73,7 @@ def converted(o: Operand, order: tuple[str, ...], extents: dict[str, int]) -> Op
         nodes = max(here, 1.0)
     rank = len(axes)
     return Operand(o.read, axes, (False,) * rank, tuple(segments), (False,) * rank, o.count,
-                   True, False, True, edges=o.edges)
+                   True, False, edges=o.edges)
 
 
 @dataclass
@@ -280,8 +284,7 @@ class _Loops:
 
 
 def _extent(o: Operand, k: int) -> float:
-    axis = o.read.tensor.data.format.order[k] if not o.converted else k  # type: ignore[attr-defined]
-    return max(float(o.read.tensor.shape[axis]), 1.0)
+    return max(float(o.read.tensor.shape[o.read.indices.index(o.axes[k])]), 1.0)
 
 
 def _bound(e: object, bound: set[str]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -18,6 +18,7 @@ from tensorel.plan.locals import Hoisting, Locals, hoistable, outer_reads, simul
 from tensorel.plan.loops import (
     Operand,
     Simulation,
+    Turn,
     along,
     converted,
     is_plain,
@@ -28,6 +29,8 @@ from tensorel.plan.loops import (
 )
 from tensorel.plan.outputs import Choice, Outputs
 from tensorel.stats.pilot import Pilot, is_worthwhile
+
+LONGER = 8.0  # lists of this ratio to those the other way round are worth a look
 
 
 class NoLoops(Exception):
@@ -67,19 +70,17 @@ class NestSearch(Outputs):
             raise NoLoops
         if decisions.listing:
             return decisions.decide_among("loops", name, lambda: [
-                Option(c.cost, c, _words(c)) for order in self._orders()
-                for converts in self._conversions(order)
+                Option(c.cost, c, _words(c)) for order, converts in self._ways()
                 for c in self._choices(order, converts, supports, math.inf)])
         best: Choice | None = None
         second: Choice | None = None
-        for order in self._orders():
-            for converts in self._conversions(order):
-                limit = self.below if second is None else min(second.cost, self.below)
-                for choice in self._choices(order, converts, supports, limit):
-                    if best is None or choice.cost < best.cost:
-                        best, second = choice, best
-                    elif second is None or choice.cost < second.cost:
-                        second = choice
+        for order, converts in self._ways():
+            limit = self.below if second is None else min(second.cost, self.below)
+            for choice in self._choices(order, converts, supports, limit):
+                if best is None or choice.cost < best.cost:
+                    best, second = choice, best
+                elif second is None or choice.cost < second.cost:
+                    second = choice
         if best is None and self.fused:
             raise NoLoops
         assert best is not None
@@ -106,31 +107,69 @@ class NestSearch(Outputs):
             o.edges = frozenset((e,))
         return Pilot()
 
-    def _conversions(self, order: tuple[str, ...]) -> list[list[Operand]]:
-        """No conversion, or all sparse operands whose levels do not follow the loops."""
-        if self.fused or (self.op is None and isinstance(self.body, Read)):
-            return [[]]  # that is the conversion, or workspaces have their own
-        wrong = [o for o in self.operands if o.sparse and is_turnable(o.read)
-                 and all(along(e) in order for e in o.axes)
-                 and not _follows(o, order)]
-        return [[], wrong] if wrong else [[]]
+    def _ways(self) -> Iterator[tuple[tuple[str, ...], list[Turn]]]:
+        """Orders of loops, with what is stored again first: nothing; all sparse operands whose
+        levels do not follow the loops; last, matrices that follow and are searched in long lists,
+        where they would be found in short ones. Which these are is known when all else was
+        looked at."""
+        self.searched: dict[tuple[str, ...], list[Operand]] = {}
+        orders = self._orders()
+        for order in orders:
+            yield order, []
+            wrong = self._wrong(order)
+            if wrong:
+                yield order, [(o, order) for o in wrong]
+        for order, found in self.searched.items():
+            yield order, [(o, order[::-1]) for o in found]
 
-    def _choices(self, order: tuple[str, ...], converts: list[Operand],
+    def _wrong(self, order: tuple[str, ...]) -> list[Operand]:
+        """Sparse operands whose levels do not follow the loops."""
+        if self._converts_itself:
+            return []
+        return [o for o in self.operands if o.sparse and is_turnable(o.read)
+                and all(along(e) in order for e in o.axes)
+                and not _follows(o, order)]
+
+    @property
+    def _converts_itself(self) -> bool:
+        """That is the conversion, or workspaces have their own."""
+        return bool(self.fused) or (self.op is None and isinstance(self.body, Read))
+
+    def _note_searched(self, order: tuple[str, ...], sim: Simulation) -> None:
+        """Matrices whose inner lists were searched though they follow the loops, and have many
+        times shorter ones the other way round."""
+        reads = {read for read, level in sim.gallop if level}
+        found = [o for o in self.operands if o.read in reads and len(o.axes) == 2 and o.sparse
+                 and is_plain(o.read) and _follows(o, order)
+                 and o.segments[1] > LONGER * o.count / self.extents[o.axes[1].name]]  # type: ignore[attr-defined]
+        if found and not self._converts_itself:
+            self.searched[order] = found
+
+    def _stored_again(self, turns: list[Turn]) -> list[Operand]:
+        """The operands with these stored again."""
+        table = dict(turns)
+        return [o if o not in table else self.chooser.turned(o, table[o])
+                if _follows(o, table[o][::-1]) else converted(o, table[o], self.extents)
+                for o in self.operands]
+
+    def _choices(self, order: tuple[str, ...], converts: list[Turn],
                  supports: dict[str, Formula], limit: float) -> list[Choice]:
         """The ways to assemble the result under an order, if some may cost less than
         ``limit``."""
         if self.fused:
             return self._fused(order, limit)
-        ops_ = [converted(o, order, self.extents) if o in converts else o for o in self.operands]
-        first = sum(self.chooser.conversion_cost(o, order) for o in converts)
+        first = sum(self.chooser.conversion_cost(o, levels) for o, levels in converts)
         if first >= limit:
             return []
+        ops_ = self._stored_again(converts) if converts else self.operands
         last = max((k for k, n in enumerate(order) if n not in self.reduced), default=-1)
         sim = self._flat(order, supports) if last < 0 and not converts else None
         if sim is None:
             sim = simulate(order, ops_, supports, self.extents, last,
                            self.names[-1] if self.names else None, self.costs, limit - first,
                            pilot=self.pilot)
+            if not converts:
+                self._note_searched(order, sim)
         found = self._assembled(order, last, sim, converts, first, sim.cost, limit)
         hoisted = self._hoisted(order)
         if hoisted is not None:
@@ -142,7 +181,7 @@ class NestSearch(Outputs):
         return found
 
     def _assembled(self, order: tuple[str, ...], last: int, sim: Simulation,
-                   converts: list[Operand], first: float, cost: float, limit: float
+                   converts: list[Turn], first: float, cost: float, limit: float
                    ) -> list[Choice]:
         """``first``: the cost of conversions, ``cost`` of the loops."""
         cost += sim.iterations * self.slow * self.costs.function
@@ -181,13 +220,14 @@ class NestSearch(Outputs):
             for converts in ([], wrong) if wrong else ([],):
                 used = {r: converted(o, way.order, extents) if o in converts else o
                         for r, o in operands.items()}
-                first = sum(self.chooser.conversion_cost(o, way.order) for o in converts)
+                turns = [(o, way.order) for o in converts]
+                first = sum(self.chooser.conversion_cost(o, levels) for o, levels in turns)
                 if first >= limit:
                     continue
                 sim = self._simulated(order, last, way, list(used.values()), limit - first)
                 cost = sim.cost + way.bytes_() / 8.0 * self.costs.workspace_room
                 found += [replace(c, locals=way) for c in self._assembled(
-                    order, last, sim, converts, first, cost, limit)
+                    order, last, sim, turns, first, cost, limit)
                     if c.output.assembly in ((Assembly.DENSE, Assembly.LIST) if listed else (
                         Assembly.DENSE, Assembly.LIST, Assembly.LEVELS))]
         return found
@@ -224,7 +264,7 @@ class NestSearch(Outputs):
 
 
 def _words(c: Choice) -> str:
-    names = [o.read.tensor.data.name for o in c.converts]  # type: ignore[attr-defined]
+    names = [o.read.tensor.data.name for o, _ in c.converts]  # type: ignore[attr-defined]
     first = f"{', '.join(names)} converted, " if names else ""
     first += "" if c.locals is None else f"{len(c.locals.lets)} workspaces, "
     return f"{first}loops {' > '.join(c.order) or 'none'} to {c.output.assembly.value}"

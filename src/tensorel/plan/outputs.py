@@ -13,7 +13,7 @@ from tensorel.kernels.support import reads_of
 from tensorel.plan.aggregate import Aggregate
 from tensorel.plan.known import INDEX_LIMIT, index_dtype
 from tensorel.plan.locals import Locals
-from tensorel.plan.loops import Operand, Simulation
+from tensorel.plan.loops import Simulation, Turn
 from tensorel.records import dataclass
 from tensorel.storage.format import Format
 from tensorel.storage.formats.coo import mixed
@@ -32,7 +32,7 @@ class Choice:
     simulation: Simulation
     output: Output
     cost: float
-    converts: list[Operand]
+    converts: list[Turn]
     axes_order: tuple[int, ...]
     first: float = 0.0  # the part of the cost that conversions take, in steps of their own
     runner_up: str = ""

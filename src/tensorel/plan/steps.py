@@ -17,7 +17,7 @@ from tensorel.plan.decide import Option
 from tensorel.plan.definitions import Program, Ref, inner_reductions, replace_exprs
 from tensorel.plan.fuse import Fused
 from tensorel.plan.known import Known, index_dtype, index_dtypes, level_sizes
-from tensorel.plan.loops import Operand, along
+from tensorel.plan.loops import Operand, along, operand
 from tensorel.plan.nests import NestSearch
 from tensorel.plan.outputs import Choice
 from tensorel.plan.physical import ConvertStep, KernelStep, Step, shown
@@ -140,10 +140,9 @@ class StepBuilder:
         signed = self.strict and op is not ops.add and body.dtype.kind in "fc"
         if keep_fill or isinstance(body, Read) or signed:  # moved, not made; or -0 is not +0
             choice = replace(choice, output=replace(choice.output, keep_fill=True))
-        along = choice.order if choice.locals is None else choice.locals.order or choice.order
         table: dict[Expr, Expr] = {}
-        for o in choice.converts:
-            table[o.read] = self._reorder(o, along)
+        for o, levels in choice.converts:
+            table[o.read] = self._reorder(o, levels)
         if table:
             body = replace_exprs(body, table)
             if choice.output.pattern in table:
@@ -229,13 +228,21 @@ class StepBuilder:
                            config.strict)
 
     def _reorder(self, o: Operand, order: tuple[str, ...]) -> Expr:
-        """The operand stored again with its levels in loop order."""
+        """The operand stored again with its levels in this order."""
         read = o.read
         made = self.convert(self.known_of(read.tensor), self._reordered(o, order))  # type: ignore[arg-type]
         return Read(made.source, read.indices)
 
+    def turned(self, o: Operand, order: tuple[str, ...]) -> Operand:
+        """The operand as it will be when it is stored again in this order."""
+        known = self.known_of(o.read.tensor)  # type: ignore[arg-type]
+        fmt = self._reordered(o, order)
+        made = operand(o.read, level_sizes(fmt, known.source.shape, known.count), o.count, fmt)
+        made.edges = o.edges
+        return made
+
     def conversion_cost(self, o: Operand, order: tuple[str, ...]) -> float:
-        """Of storing an operand again with its levels in loop order, if no step did so yet."""
+        """Of storing an operand again with its levels in this order, if no step did so yet."""
         known = self.known_of(o.read.tensor)  # type: ignore[arg-type]
         want = self._reordered(o, order)
         if (known.slot.name, want) in self.conversions:
