@@ -33,6 +33,7 @@ from tensorel.kernels import compiler
 from tensorel.kernels.interpret import interpret
 from tensorel.kernels.llvm import emit
 from tensorel.kernels.loops import (
+    Append,
     AppendReserved,
     Assign,
     Break,
@@ -115,6 +116,54 @@ def test_buffer_can_go_on_after_a_call() -> None:
     assert buffers[0].length == 3000 and buffers[1].capacity >= 3000
     assert np.array_equal(buffers[0].take(), np.arange(3000))
     assert buffers[0].length == 0 and buffers[0].take().size == 0
+
+
+def test_records_grow_together() -> None:
+    """Each buffer of a table is as long as the others; what was reserved needs no look."""
+    table = (Buffer("at", I4), Buffer("square", INT64), Buffer("half", F8))
+    odd = compare(ops.greater, Call(ops.remainder, (I_, const(2, INT64))), 0)
+    record = (Call(ops.cast(I4), (I_,)), times(I_, I_), Call(ops.multiply, (
+        Call(ops.cast(F8), (I_,)), const(0.5))))
+    for body in (
+        (For(I_, LO, HI, (If(odd, (Append(table, record),)),)),),
+        (Reserve(table, N), For(I_, LO, HI, (AppendReserved(table, record, odd),))),
+    ):
+        arrays = [np.zeros(1, "i8"), np.zeros(1, "i8")]
+        at, square, half = both_ways(outer(body, (table,)), arrays, [5000], 0, 5000)
+        assert np.array_equal(at, np.arange(1, 5000, 2))
+        assert np.array_equal(square, at.astype("i8") ** 2) and np.array_equal(half, at * 0.5)
+
+
+def test_buffers_of_a_table_are_alike() -> None:
+    kernel = compile(keep_positive(), disk=False)
+    with pytest.raises(EngineError, match="alike"):
+        kernel.bind([np.ones(3), np.zeros(3, "i8")], [GrowBuffer(I4, 5), GrowBuffer(F8, 6)])
+
+
+def test_buffers_close_and_extend() -> None:
+    buffers = [GrowBuffer(I4, 4), GrowBuffer(F8, 4)]
+    kernel = compile(keep_positive(), disk=False)
+    kernel.run([np.array([1.0, -1.0, 2.0]), np.zeros(3, "i8")], buffers, [], 0, 3, Control())
+    whole = GrowBuffer(I4)
+    for more in (0, 10, 2**31):
+        assert whole.extend(buffers[0], Control(), more)
+    assert whole.close(9).tolist() == [0, 2, 10, 12, -(2**31), 2 - 2**31, 9]
+    assert buffers[1].close(7).tolist() == [1.0, 2.0, 7.0]
+    assert GrowBuffer(I4).close(0).tolist() == [0]
+
+
+@pytest.mark.parametrize("sizes", [(3,), (70, 3), (5, 40, 3), (3, 70, 2)])
+def test_nested_loops_stop(sizes: tuple[int, ...]) -> None:
+    """Loops that look at the flag now and then do so where they begin at a multiple."""
+    names = [Local(f"k{d}", INT64) for d in range(len(sizes))]
+    body: tuple[Stmt, ...] = (Assign(P, plus(P, 1)), Store(OUT, const(0, INT64), P))
+    for name, size in zip(reversed(names), reversed(sizes)):
+        body = (For(name, const(0, INT64), const(size, INT64), body, checked=True),)
+    control, out = Control(), np.zeros(1, "i8")
+    kernel = compile(outer(body), disk=False)
+    assert kernel.run([out, out.copy()], [], [1], 0, 1, control) is Status.DONE
+    control.cancel()
+    assert kernel.run([out, out.copy()], [], [1], 0, 1, control) is Status.CANCELLED
 
 
 def test_merge_short_circuits() -> None:

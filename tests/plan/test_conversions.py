@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import tensorel as tr
 from tensorel.config import Config
@@ -85,3 +86,26 @@ def test_a_level_is_searched_where_it_is_long_and_merged_where_it_is_short() -> 
     turned = tr.einsum("ij,ji->ij", matrix(300, 9000, "coo"), matrix(300, 4000, "dcsr", seed=2))
     wanted = matrix(300, 9000, "coo").to_numpy() * matrix(300, 4000, "dcsr", seed=2).to_numpy().T
     np.testing.assert_array_equal(turned.to_numpy(), wanted)
+
+
+def test_matrices_searched_in_long_lists_are_turned() -> None:
+    """Loops over i, k, j, l follow C by columns, but would search columns of thousands of
+    entries; by rows they are found in lists of one or two."""
+    rng = np.random.default_rng(5)
+    shape, rank = (1000, 1000, 60_000), 25
+    cells = tuple(rng.integers(0, n, 150_000) for n in shape)
+    a = tr.from_coo(cells, rng.random(150_000), shape, format="csf", duplicates="sum")
+    x = sp.random_array((shape[1], rank), density=1 / 32, rng=rng, format="csr")
+    y = sp.random_array((shape[2], rank), density=1 / 32, rng=rng, format="csr")
+    coords, values = a.to_coo()
+    fibres = x.toarray()[coords[1]] * y.toarray()[coords[2]] * values[:, None]
+    want = np.zeros((shape[0], rank))
+    np.add.at(want, coords[0], fibres)
+    rows, columns = (tr.einsum("ikl,kj,lj->ij", a, tr.asarray(x), tr.asarray(c))
+                     for c in (y, y.tocsc()))
+    only, = plan_of(rows).steps
+    first, second = plan_of(columns).steps
+    assert first.target.format.name == "csr" and first.shape == y.shape
+    assert isinstance(second, KernelStep) and first.target.name in second.operands
+    assert second.cost == pytest.approx(only.cost)
+    np.testing.assert_allclose(columns.compute().to_numpy(), want, rtol=1e-9, atol=1e-12)

@@ -142,10 +142,10 @@ class GrowBuffer:
         if need > self.capacity and not self._grow(max(need, self.capacity * 3 // 2), control):
             return False
         if other.length:
-            if more:
-                other.view()[:] += np.array(more).astype(self.dtype)
             ctypes.memmove(self.state[0] + length * item, other.state[0], other.length * item)
         self.state[1] = need
+        if more:
+            self.view()[length:] += np.array(more).astype(self.dtype)
         return True
 
     def _grow(self, capacity: int, control: Control) -> bool:
