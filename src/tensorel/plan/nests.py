@@ -141,7 +141,7 @@ class NestSearch(Outputs):
         reads = {read for read, level in sim.gallop if level}
         found = [o for o in self.operands if o.read in reads and len(o.axes) == 2 and o.sparse
                  and is_plain(o.read) and _follows(o, order)
-                 and o.segments[1] > LONGER * o.count / self.extents[o.axes[1].name]]  # type: ignore[attr-defined]
+                 and o.segments[1] * self.extents[o.axes[1].name] > LONGER * o.count]  # type: ignore[attr-defined]
         if found and not self._converts_itself:
             self.searched[order] = found
 
