@@ -32,6 +32,10 @@ class Walk:
     With ``runs``, neighbouring cursor values may share a coordinate: the walker finds the end of
     the run and the child's position is ``(q, end)``; else it is ``child(q)``. Only a workspace's
     coordinates may not be ``ascending``: it is walked alone or looked up.
+
+    With ``last``, a cursor value stands for a *stretch* of coordinates, ``coord(q)`` to
+    ``last(q)``, each with the position ``spread(q, c)``; stretches ascend and do not overlap.
+    With ``keep``, there is nothing at the cursor values for which it does not hold.
     """
 
     lo: Expr
@@ -40,6 +44,22 @@ class Walk:
     child: Callable[[Expr], Position]
     runs: bool = False
     ascending: bool = True
+    last: Callable[[Expr], Expr] | None = None
+    spread: Callable[[Expr, Expr], Position] | None = None
+    keep: Callable[[Expr], Expr] | None = None
+
+    @property
+    def plain(self) -> bool:
+        """One coordinate of its own for each cursor value."""
+        return not self.runs and self.last is None and self.keep is None
+
+    def end(self, q: Expr) -> Expr:
+        """The last coordinate at q."""
+        return self.coord(q) if self.last is None else self.last(q)
+
+    def at(self, q: Expr, c: Expr) -> Position:
+        """The child's position at the coordinate c of q."""
+        return self.child(q) if self.spread is None else self.spread(q, c)
 
 
 @dataclass(frozen=True, slots=True)
