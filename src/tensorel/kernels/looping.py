@@ -64,6 +64,7 @@ class Looper:
         if self.support.kind == "false":
             self._leave_out()
             return  # the body is its background everywhere
+        self.clips: dict[Access, tuple[Expr, Expr]] = {}  # the coordinates that the loop wants
         states = {a: a.state() for a in low.accesses.values()}
         bound, done = dict(low.bound), dict(low.done_reductions)
         candidates = {a.read: a for a in low.accesses.values() if self._is_candidate(a)}
@@ -204,7 +205,7 @@ class Looper:
             low.find(a, at, inside)
             return
         walk, cursor, hi = cursors[a]
-        before = both(compare(ops.less, cursor, hi), compare(ops.less, walk.coord(cursor), at))
+        before = both(compare(ops.less, cursor, hi), compare(ops.less, walk.end(cursor), at))
         assert before is not None
         low.emit(While(before, (Assign(cursor, plus(cursor, 1)),)))
         q = low.let("q", plus(cursor, 0)) if not walk.runs else cursor
@@ -319,7 +320,8 @@ class Looper:
         first = low.let("first", plus(times(step, self.begin), offset))
         last = low.let("last", plus(plus(times(step, minus(self.end, 1)), offset), 1))
         start = low.lower_bound(walk, lo, hi, first)
-        stop = low.lower_bound(walk, start, hi, last)
+        stop = low.lower_bound(walk, start, hi, last, begins=True)
+        self.clips[a] = first, last
         return walk, start, stop, step, offset
 
     def _solve(self, c: Expr, step: int, offset: Expr) -> tuple[Expr, Expr | None]:
@@ -334,7 +336,7 @@ class Looper:
 
     def _enter(self, a: Access, walk: Walk, q: Expr, end: Expr | None, c: Expr) -> None:
         a.position = (q, end) if end is not None else tuple(
-            self.low.let("p", x) for x in walk.child(q)
+            self.low.let("p", x) for x in walk.at(q, c)
         )
         a.coords = (*a.coords, c)
         a.depth += 1
@@ -342,38 +344,60 @@ class Looper:
     def _single(self, a: Access, inner: Callable[[Expr], None]) -> None:
         low = self.low
         walk, lo, hi, step, offset = self._range(a)
-        low.announce(self.name, minus(hi, lo))
+        low.announce(self.name, minus(hi, lo) if walk.last is None else None)
         q = low.fresh("q")
         with low.block() as body:
-            if step == 1 and not walk.runs:
+            if step == 1 and walk.plain:
                 def ahead(d: int) -> Expr:
                     return self._ahead(a, walk, q, hi, offset, d)
 
                 fetch_ahead(low, self.name, ahead, True)
                 low.approach(self.name, ahead)
-            c = low.let("c", walk.coord(q))
             end: Local | None = None
-            if walk.runs:
-                end = low.fresh("end")
-                low.run_end(walk, q, hi, c, end)
-            valid = a.valid
-            self._enter(a, walk, q, end, c)
-            a.valid = None  # the walk is empty where the parent is absent
-            v, exact = self._solve(c, step, offset)
-            if exact is None:
-                inner(low.let(self.name, v))
+            if walk.last is not None:
+                self._stretch(a, walk, q, step, offset, inner)
             else:
-                with low.block() as then:
-                    inner(low.let(self.name, v))
-                low.emit(If(exact, tuple(then)))
+                c = low.let("c", walk.coord(q))
+                if walk.runs:
+                    end = low.fresh("end")
+                    low.run_end(walk, q, hi, c, end)
+                self._visit(a, walk, q, end, c, step, offset, inner)
             if end is not None:
                 low.emit(Assign(q, end))
-            a.valid = valid
         if walk.runs:
             low.emit(Assign(q, lo))
             low.emit(While(compare(ops.less, q, hi), tuple(body), self.checked))
         else:
             low.emit(For(q, lo, hi, tuple(body), self.checked))
+
+    def _visit(self, a: Access, walk: Walk, q: Expr, end: Expr | None, c: Expr, step: int,
+               offset: Expr, inner: Callable[[Expr], None]) -> None:
+        """The body at the coordinate c of the only leader."""
+        low, valid = self.low, a.valid
+        self._enter(a, walk, q, end, c)
+        a.valid = None  # the walk is empty where the parent is absent
+        v, exact = self._solve(c, step, offset)
+        asked = both(exact, None if walk.keep is None else walk.keep(q))
+        if asked is None:
+            inner(low.let(self.name, v))
+        else:
+            with low.block() as then:
+                inner(low.let(self.name, v))
+            low.emit(If(asked, tuple(then)))
+        a.valid = valid
+
+    def _stretch(self, a: Access, walk: Walk, q: Expr, step: int, offset: Expr,
+                 inner: Callable[[Expr], None]) -> None:
+        """All coordinates of the stretch at q that the loop wants."""
+        low = self.low
+        first, stop = walk.coord(q), plus(walk.end(q), 1)
+        if a in self.clips:
+            first = Call(ops.maximum, (first, self.clips[a][0]))
+            stop = Call(ops.minimum, (stop, self.clips[a][1]))
+        first, stop, c = low.let("first", first), low.let("stop", stop), low.fresh("c")
+        with low.block() as body:
+            self._visit(a, walk, q, None, c, step, offset, inner)
+        low.emit(For(c, first, stop, tuple(body), False))
 
     def _meet(self, first: Access, second: Access, inner: Callable[[Expr], None]) -> None:
         """Intersection of two walks: both step on without branches, the body runs where they
@@ -416,11 +440,11 @@ class Looper:
         return minus(walk.coord(self.low.let("there", there)), offset)
 
     def _is_simple(self, leaders: list[Access]) -> bool:
-        """Walks without runs, read at the index itself."""
+        """Walks with one coordinate a step, read at the index itself."""
         for a in leaders:
             walk = a.level.walk(a.arrays, a.position, a.coords)
             parts = split_affine(a.index, self.name)
-            if walk is None or walk.runs or parts is None or parts[0] != 1:
+            if walk is None or not walk.plain or parts is None or parts[0] != 1:
                 return False
         return True
 
@@ -520,7 +544,7 @@ class Looper:
             q, v = low.fresh("q"), low.fresh(self.name)
             low.emit(Assign(q, lo))
             parts.append((a, walk, q, hi, step, offset, v))
-            self._peek(walk, q, hi, step, offset, v, top)
+            self._peek(walk, q, hi, step, offset, v, top, self.begin)
         low.announce(self.name, None)
         smallest: Expr = parts[0][6]
         for p in parts[1:]:
@@ -540,29 +564,41 @@ class Looper:
                 self._enter(a, walk, low.let("q", Call(ops.add, (q, const(0, INT64)))),
                             end if walk.runs else None, at)
                 a.valid = present
-                ends.append((q, end if walk.runs else plus(q, 1)))
+                ends.append((q, end if walk.runs else plus(q, 1) if walk.last is None else q))
             flags = [p[0].valid for p in parts]
             self.merged = tuple(leaders)
             inner(here)
             for (_, walk, q, hi, step, offset, mine), (_, nxt), flag in zip(parts, ends, flags):
                 with low.block() as advance:
                     low.emit(Assign(q, nxt))
-                    self._peek(walk, q, hi, step, offset, mine, top)
+                    self._peek(walk, q, hi, step, offset, mine, top, plus(here, 1))
                 assert flag is not None
                 low.emit(If(flag, tuple(advance)))
         low.emit(While(compare(ops.less, smallest, top), tuple(body), self.checked))
 
     def _peek(self, walk: Walk, q: Local, hi: Expr, step: int, offset: Expr, v: Local,
-              top: Const) -> None:
-        """v = the index at the cursor, or ``top`` at the end; skips what has no index."""
+              top: Const, least: Expr) -> None:
+        """v = the index at the cursor, in a stretch at ``least`` or after it, or ``top`` at the
+        end; skips what has no index."""
         low = self.low
-        if step != 1:
-            gap = compare(ops.not_equal, Call(
-                ops.remainder, (minus(walk.coord(q), offset), const(step, INT64))), 0)
-            more = both(compare(ops.less, q, hi), gap)
+        here = minus(walk.coord(q), offset)
+        idle: Expr | None = None
+        if walk.last is not None:
+            ceiling = here if step == 1 else minus(0, Call(
+                ops.floor_divide, (minus(0, here), const(step, INT64))))
+            here = Call(ops.maximum, (ceiling, least))
+            idle = compare(ops.less, walk.end(q), plus(times(step, here), offset))
+        elif step != 1:
+            idle = compare(ops.not_equal, Call(ops.remainder, (here, const(step, INT64))), 0)
+            here = Call(ops.floor_divide, (here, const(step, INT64)))
+        if walk.keep is not None:
+            gone = Call(ops.logical_not, (walk.keep(q),))
+            idle = gone if idle is None else either(idle, gone)
+        if idle is not None:
+            more = both(compare(ops.less, q, hi), idle)
             assert more is not None
             low.emit(While(more, (Assign(q, plus(q, 1)),)))
-        here = minus(walk.coord(q), offset)
-        if step != 1:
-            here = Call(ops.floor_divide, (here, const(step, INT64)))
-        low.emit(Assign(v, Call(ops.where, (compare(ops.less, q, hi), here, top))))
+        there = compare(ops.less, q, hi)
+        if walk.last is not None:
+            there = both(there, compare(ops.less, here, self.end)) or there
+        low.emit(Assign(v, Call(ops.where, (there, here, top))))

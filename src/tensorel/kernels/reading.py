@@ -213,10 +213,11 @@ class Reading(Emission):
         self, access: Access, walk: Walk, q: Expr, hi: Expr, at: Expr, inside: Expr | None,
         searched: bool = False
     ) -> None:
-        """The cursor q stands at the first coordinate >= at: present if it is equal. Who searched
-        for it searches for the end of its run as well."""
-        here = both(compare(ops.less, q, hi), compare(ops.equal, walk.coord(q), at))
-        ok = both(inside, here)
+        """The cursor q stands at the first whose last coordinate is >= at: present if it reaches
+        it. Who searched for it searches for the end of its run as well."""
+        meets = ops.equal if walk.last is None else ops.less_equal
+        here = both(compare(ops.less, q, hi), compare(meets, walk.coord(q), at))
+        ok = both(inside, here, None if walk.keep is None else walk.keep(q))
         assert ok is not None
         has_it = self.fresh("has", BOOL)
         self.emit(Assign(has_it, const(False)))
@@ -234,7 +235,7 @@ class Reading(Emission):
             self.emit(If(has_it, tuple(scan)))
             access.position = (q, end)
         else:
-            access.position = tuple(self.let("p", x) for x in walk.child(q))
+            access.position = tuple(self.let("p", x) for x in walk.at(q, at))
         access.valid = has_it
 
     def run_end(self, walk: Walk, q: Expr, hi: Expr, at: Expr, end: Local) -> None:
@@ -243,15 +244,18 @@ class Reading(Emission):
         assert more is not None
         self.emit(While(more, (Assign(end, plus(end, 1)),)))
 
-    def lower_bound(self, walk: Walk, lo: Expr, hi: Expr, target: Expr) -> Local:
-        """The first q in [lo, hi) with coord(q) >= target, by binary search."""
+    def lower_bound(self, walk: Walk, lo: Expr, hi: Expr, target: Expr, begins: bool = False
+                    ) -> Local:
+        """The first q in [lo, hi) that ends (or ``begins``) at or after target, by binary
+        search."""
+        coord = walk.coord if begins else walk.end
         low, high, mid = self.fresh("low"), self.fresh("high"), self.fresh("mid")
         self.emit(Assign(low, lo))
         self.emit(Assign(high, hi))
         half = Call(ops.right_shift, (plus(low, high), const(1, INT64)))
         step: tuple[Stmt, ...] = (
             Assign(mid, half),
-            If(compare(ops.less, walk.coord(mid), target),
+            If(compare(ops.less, coord(mid), target),
                (Assign(low, plus(mid, 1)),), (Assign(high, mid),)),
         )
         self.emit(While(compare(ops.less, low, high), step))

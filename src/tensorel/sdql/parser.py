@@ -20,7 +20,7 @@ r"""Text to the syntax tree; ``printer.show`` is its inverse.
                | "(" expr ")" | name | number | "true" | "false" | "inf"
     generator  = "<" keys "," [ var ] ">" "in" expr
     keys       = var | "(" [ var { "," var } ] ")" | "<" var { "," var } ">"
-    entry      = { "@unique" | "@dense" | "@hash" } entrykey "->" expr
+    entry      = { "@unique" | "@dense" | "@hash" | "@shared" } entrykey "->" expr
     entrykey   = expr | "(" [ expr { "," expr } ] ")"
     var        = name | "_"
 

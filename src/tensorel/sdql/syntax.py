@@ -148,7 +148,7 @@ class Merge(Expr):
 
 @dataclass(frozen=True)
 class Entry:
-    """``@marks (k1, k2) -> value``; marks are unique, dense, hash in this order."""
+    """``@marks (k1, k2) -> value``; marks are unique, dense, hash, shared in this order."""
 
     keys: tuple[Expr, ...]
     value: Expr
@@ -218,7 +218,7 @@ class Script:
     result: Expr | None = None
 
 
-MARKS = ("unique", "dense", "hash")
+MARKS = ("unique", "dense", "hash", "shared")
 FORMS = ("SCALAR", "ARRAY", "HASHMAP", "TRIE")
 KINDS = ("real", "int")
 

@@ -244,8 +244,8 @@ class _Solver:
                 if names == {c.name}:
                     self._segment(axis, c)
                     return True
-                if len(names) == 2 and c.name in names \
-                        and self._stretch(axis, c, self._cursor(*(names - {c.name}))):
+                inner = names - {c.name}
+                if len(inner) == 1 and self._stretch(axis, c, self._cursor(*inner)):
                     return True
         return False
 
@@ -286,6 +286,8 @@ class _Solver:
             return False
         first = add(parts[1], self._now(inner.low))
         stop = add(parts[1], self._now(inner.high))
+        if c.name not in free(first):
+            return False
         low, high, known = self._now(c.low), self._now(c.high), self.known
         self.left = [x for x in self.left if x.name != c.name]
         self._bind(inner, subtract(Name(coordinate(axis)), parts[1]))

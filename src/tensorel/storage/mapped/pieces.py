@@ -78,6 +78,10 @@ class Physical:
     forms: Mapping[str, str]
     extents: Mapping[str, tuple[Expr, ...]]
 
+    @property
+    def scalars(self) -> frozenset[str]:
+        return frozenset(n for n, form in self.forms.items() if form == "SCALAR")
+
     def form(self, name: str) -> str | None:
         return self.forms.get(name)
 
@@ -86,12 +90,14 @@ class Physical:
         return declared[0] if declared else Name(length_of(name))
 
 
-def pieces(definition: Expr, physical: Physical) -> tuple[Piece, ...] | Hashed:
-    """The pieces of a mapping in its desugared form, or the hash map that it is."""
+def pieces(definition: Expr, physical: Physical, fixed: Mapping[str, Expr]
+           ) -> tuple[Piece, ...] | Hashed:
+    """The pieces of a mapping in its desugared form, or the hash map that it is; ``fixed``:
+    scalars whose values are part of the mapping."""
     whole = _hashed(definition, physical)
     if whole is not None:
         return whole
-    found = tuple(_Reader(physical).read(definition, {}, Piece((), (), (), ZERO)))
+    found = tuple(_Reader(physical).read(definition, fixed, Piece((), (), (), ZERO)))
     ranks = {len(p.keys) for p in found}
     if len(ranks) != 1:
         raise StorageError(

@@ -137,21 +137,34 @@ def affine(e: Expr, name: str) -> tuple[Expr, Expr] | None:
 
 # -- on arrays, all at once -------------------------------------------------------------------
 
+_EVEN = 0x5555555555555555
+_COMPACT = ((1, 0x3333333333333333), (2, 0x0F0F0F0F0F0F0F0F), (4, 0x00FF00FF00FF00FF),
+            (8, 0x0000FFFF0000FFFF), (16, 0x00000000FFFFFFFF))
+_SPREAD = ((16, 0x0000FFFF0000FFFF), (8, 0x00FF00FF00FF00FF), (4, 0x0F0F0F0F0F0F0F0F),
+           (2, 0x3333333333333333), (1, _EVEN))
+
 _ON_ARRAYS: dict[str, Callable[..., Values]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "%": np.remainder, "/": np.floor_divide,
     "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater,
     ">=": np.greater_equal, "&&": np.logical_and, "||": np.logical_or, "min": np.minimum,
     "max": np.maximum, "abs": np.abs,
     "even_bits": lambda x: _every_other_bit(x), "odd_bits": lambda x: _every_other_bit(x >> 1),
+    "interleave": lambda x, y: _spread(x) | (_spread(y) << 1),
 }
 
 
 def _every_other_bit(x: IntArray) -> IntArray:
     """Bits 0, 2, 4, ... of x, side by side."""
-    x = x & 0x5555555555555555
-    for shift, mask in ((1, 0x3333333333333333), (2, 0x0F0F0F0F0F0F0F0F), (4, 0x00FF00FF00FF00FF),
-                        (8, 0x0000FFFF0000FFFF), (16, 0x00000000FFFFFFFF)):
+    x = x & _EVEN
+    for shift, mask in _COMPACT:
         x = (x | (x >> shift)) & mask
+    return x
+
+
+def _spread(x: IntArray) -> IntArray:
+    """The bits of x at the places 0, 2, 4, ..."""
+    for shift, mask in _SPREAD:
+        x = (x | (x << shift)) & mask
     return x
 
 
@@ -203,23 +216,25 @@ _IN_CALCULUS: dict[str, Callable[..., Calculus]] = {
         "==": ops.equal, "!=": ops.not_equal, "<": ops.less, "<=": ops.less_equal,
         ">": ops.greater, ">=": ops.greater_equal, "&&": ops.logical_and, "||": ops.logical_or,
         "min": ops.minimum, "max": ops.maximum}.items()},
-    "abs": lambda x: Operation(ops.abs, (x,)),
+    "abs": lambda x: Operation(ops.absolute, (x,)),
     "!": lambda x: Operation(ops.logical_not, (x,)),
     "negative": lambda x: build.minus(0, x),
-    "even_bits": lambda x: _compact(x),
-    "odd_bits": lambda x: _compact(Operation(ops.right_shift, (x, build.as_expr(1)))),
+    "even_bits": lambda x: _bits(_with(ops.bitwise_and, x, _EVEN), ops.right_shift, _COMPACT),
+    "odd_bits": lambda x: _bits(_with(ops.bitwise_and, _with(ops.right_shift, x, 1), _EVEN),
+                                ops.right_shift, _COMPACT),
+    "interleave": lambda x, y: Operation(ops.bitwise_or, (
+        _bits(x, ops.left_shift, _SPREAD),
+        _with(ops.left_shift, _bits(y, ops.left_shift, _SPREAD), 1))),
 }
 
 
-def _compact(x: Calculus) -> Calculus:
-    def masked(y: Calculus, mask: int) -> Calculus:
-        return Operation(ops.bitwise_and, (y, build.as_expr(mask)))
+def _with(op: ops.Operator, x: Calculus, k: int) -> Calculus:
+    return Operation(op, (x, build.as_expr(k)))
 
-    x = masked(x, 0x5555555555555555)
-    for shift, mask in ((1, 0x3333333333333333), (2, 0x0F0F0F0F0F0F0F0F), (4, 0x00FF00FF00FF00FF),
-                        (8, 0x0000FFFF0000FFFF), (16, 0x00000000FFFFFFFF)):
-        shifted = Operation(ops.right_shift, (x, build.as_expr(shift)))
-        x = masked(Operation(ops.bitwise_or, (x, shifted)), mask)
+
+def _bits(x: Calculus, move: ops.Operator, steps: tuple[tuple[int, int], ...]) -> Calculus:
+    for shift, mask in steps:
+        x = _with(ops.bitwise_and, Operation(ops.bitwise_or, (x, _with(move, x, shift))), mask)
     return x
 
 

@@ -1,0 +1,171 @@
+"""A storage mapping of a user as a format: levels, packer and reader that follow from it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tensorel.algebra.ops import DType
+from tensorel.errors import StorageError
+from tensorel.ir.build import convert
+from tensorel.ir.nodes import Expr as Calculus
+from tensorel.ir.nodes import Read, const
+from tensorel.records import dataclass
+from tensorel.sdql.syntax import Name, Number, free
+from tensorel.storage.coo import Coo
+from tensorel.storage.format import Format, PhysicalArrays
+from tensorel.storage.levels import Arrays, Position
+from tensorel.storage.mapped.derive import Layout
+from tensorel.storage.mapped.packing import pack
+from tensorel.storage.mapped.pieces import Physical, Piece
+from tensorel.storage.mapped.reading import cells
+from tensorel.storage.mapped.terms import Values
+from tensorel.storage.scalars import distinguishable, make_fill
+from tensorel.storage.sorting import sort_coords
+from tensorel.storage.stack import index_dtype
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a mapping was found to be; compared by its text, which all of it follows from."""
+
+    text: str
+    piece: Piece
+    layout: Layout
+    physical: Physical
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plan) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped(Format):
+    """Levels derived from a mapping. The arrays have the names of the mapping; its scalars are
+    arrays of one element."""
+
+    plan: Plan
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The arrays and scalars that the mapping reads, but for the extents of the axes."""
+        piece = self.plan.piece
+        terms = [t for c in piece.cursors for t in (c.low, c.high)]
+        found = set().union(*map(free, (*terms, *piece.tests, *piece.keys, piece.value)))
+        extents = {e.name for e in self.plan.layout.extents if isinstance(e, Name)}
+        return frozenset(found - extents - {c.name for c in piece.cursors})
+
+    def value(self, arrays: Arrays, position: Position) -> Calculus:
+        piece = self.plan.piece
+        if piece.array is None:
+            assert isinstance(piece.value, Number)
+            return convert(const(piece.value.value), arrays["val"].dtype)
+        return Read(arrays[piece.array], (position[0],))
+
+    def pack(self, coo: Coo) -> PhysicalArrays:
+        plan = self.plan
+        arrays = pack(coo, plan.piece, plan.layout, plan.physical)
+        check(self, coo, arrays)
+        return physical_arrays(self, arrays, coo.values.dtype)
+
+    def unpack(
+        self, arrays: PhysicalArrays, shape: tuple[int, ...], fill: object, dtype: DType
+    ) -> Coo:
+        return read_back(self, arrays, shape, fill, dtype)[0]
+
+    def stored_count(self, arrays: PhysicalArrays, shape: tuple[int, ...]) -> int:
+        if self.is_dense:
+            return int(np.prod(shape, dtype=np.int64))
+        return int(cells(self.plan.piece, with_extents(self, arrays, shape))[2].size)
+
+
+def physical_arrays(fmt: Mapped, arrays: dict[str, Values], dtype: DType) -> PhysicalArrays:
+    """Those that kernels read: scalars as arrays of one element, extents are known anyway."""
+    kept = {n: np.atleast_1d(a) for n, a in arrays.items() if n in fmt.used}
+    return kept if fmt.plan.piece.array is not None else {**kept, "val": np.empty(0, dtype)}
+
+
+def with_extents(fmt: Mapped, arrays: PhysicalArrays, shape: tuple[int, ...]) -> dict[str, Values]:
+    """All names of the mapping: arrays, scalars, lengths, extents."""
+    found: dict[str, Values] = {
+        n: a.reshape(()) if n in fmt.plan.physical.scalars or n.startswith("#") else a
+        for n, a in arrays.items()}
+    found |= {f"#{n}": np.asarray(a.size) for n, a in arrays.items() if f"#{n}" not in found}
+    for axis, extent in enumerate(fmt.plan.layout.extents):
+        if isinstance(extent, Name):
+            found[extent.name] = np.asarray(shape[axis])
+    return found
+
+
+def read_back(
+    fmt: Mapped, arrays: PhysicalArrays, shape: tuple[int, ...], fill: object, dtype: DType,
+) -> tuple[Coo, np.ndarray]:
+    """The entries that the mapping finds in the arrays, sorted, and their places; cells that equal
+    the fill are left out."""
+    keys, values, places = cells(fmt.plan.piece, with_extents(fmt, arrays, shape))
+    values = values.astype(dtype, copy=False)
+    inside = np.ones(places.size, dtype=bool)
+    for n, key in zip(shape, keys):
+        inside &= (key >= 0) & (key < n)
+    inside &= distinguishable(values, make_fill(fill, dtype))
+    coords = tuple(k[inside].astype(index_dtype(n)) for k, n in zip(keys, shape))
+    values, places = values[inside], places[inside]
+    perm = sort_coords(coords, fmt.order, shape)
+    if perm is not None:
+        coords, values, places = tuple(c[perm] for c in coords), values[perm], places[perm]
+    return Coo(coords, values, shape, fill, fmt.order), places
+
+
+def check(fmt: Mapped, coo: Coo, arrays: dict[str, Values]) -> None:
+    """Refuse arrays that do not give the tensor back: a mapping that is not one-to-one, or does
+    not reach all cells."""
+    dtype = coo.values.dtype
+    keep = distinguishable(coo.values, make_fill(coo.fill, dtype))
+    wanted = tuple(c[keep] for c in coo.coords)
+    given, places = read_back(
+        fmt, physical_arrays(fmt, arrays, dtype), coo.shape, coo.fill, dtype)
+    if given.count == int(keep.sum()) and all(
+            np.array_equal(a, b) for a, b in zip(given.coords, wanted)) \
+            and _equal(given.values, coo.values[keep]):
+        return
+    refuse_clash(fmt, given, places)
+    missing = _first_missing(wanted, given.coords, fmt.order, coo.shape)
+    raise StorageError(
+        f"the mapping {fmt.name!r} cannot store this tensor: cell {missing} would not be read "
+        f"back as it is", hint="cells outside of the mapping's reach must equal the fill")
+
+
+def _equal(a: Values, b: Values) -> bool:
+    return bool(np.all((a == b) | ((a != a) & (b != b))))
+
+
+def refuse_clash(fmt: Mapped, found: Coo, places: np.ndarray) -> None:
+    """Two cells in one place, or two places for one cell."""
+    order = np.argsort(places, kind="stable")
+    twice = np.flatnonzero(places[order][1:] == places[order][:-1])
+    if twice.size and fmt.plan.piece.array is not None and not fmt.plan.piece.shared:
+        k, m = order[twice[0]], order[twice[0] + 1]
+        a, b = (tuple(int(c[x]) for c in found.coords) for x in (k, m))
+        raise StorageError(
+            f"the mapping {fmt.name!r} is not one-to-one: cells {a} and {b} both lie at "
+            f"{fmt.plan.piece.array}({int(places[k])})",
+            hint="correct the place; cells that share a place on purpose are marked @shared")
+    if found.count > 1:
+        same = np.ones(found.count - 1, dtype=bool)
+        for c in found.coords:
+            same &= c[1:] == c[:-1]
+        if same.any():
+            k = int(np.argmax(same))
+            cell = tuple(int(c[k]) for c in found.coords)
+            raise StorageError(
+                f"the mapping {fmt.name!r} is not one-to-one: cell {cell} has two places, "
+                f"{int(places[k])} and {int(places[k + 1])}", hint="give each cell one place")
+
+
+def _first_missing(wanted: tuple[np.ndarray, ...], found: tuple[np.ndarray, ...],
+                   order: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A cell of one that is not a cell of the other, or the first whose values differ."""
+    ours, theirs = ({tuple(map(int, c)) for c in zip(*cs)} for cs in (wanted, found))
+    unlike = sorted(ours ^ theirs) or sorted(ours)
+    return unlike[0] if unlike else ()

@@ -1,0 +1,247 @@
+"""A user's storage mapping: read, checked, made into formats for tensors of a shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as AbstractMapping
+
+import numpy as np
+
+from tensorel.algebra.ops import DType, check_dtype
+from tensorel.errors import StorageError
+from tensorel.records import dataclass
+from tensorel.sdql.desugar import desugar
+from tensorel.sdql.printer import show
+from tensorel.sdql.script import parse_script
+from tensorel.sdql.syntax import (
+    Apply,
+    CreatePhysical,
+    CreateTensor,
+    Expr,
+    Name,
+    Slice,
+    Sum,
+    free,
+    walk,
+)
+from tensorel.storage.convert import pack as store
+from tensorel.storage.format import Format, PhysicalArrays
+from tensorel.storage.formats.hashed import dok, trie
+from tensorel.storage.mapped.canonical import Standard, standard
+from tensorel.storage.mapped.derive import Layout, derive
+from tensorel.storage.mapped.format import Mapped, Plan, physical_arrays, read_back, refuse_clash
+from tensorel.storage.mapped.pieces import Hashed, Physical, Piece, pieces
+from tensorel.storage.mapped.reading import check_places
+from tensorel.storage.mapped.terms import Values, evaluate, number, substitute
+from tensorel.storage.mapped.ways import Solved
+from tensorel.storage.scalars import make_fill
+from tensorel.storage.stack import Stack
+from tensorel.storage.stored import Stored
+
+#: Names of the pseudo arrays that kernels read besides a tensor's own.
+RESERVED = frozenset({"shape", "count"})
+#: Sizes at which a mapping without index arrays is tried when it is defined.
+TRIALS = (1, 2, 3, 4, 6)
+
+
+@dataclass(frozen=True)
+class StorageMapping:
+    """How tensors of one rank lie in memory, written in SDQLite.
+
+    ``tr.tensor(x, format=mapping)`` packs into it; ``mapping.tensor(...)`` reads arrays that lie
+    so already. ``given``: scalars that the mapping fixes, arrays that it is about.
+    """
+
+    name: str
+    text: str
+    rank: int
+    physical: Physical
+    found: Hashed | Plan
+    standard: Standard | None
+    given: dict[str, Values]
+
+    def __repr__(self) -> str:
+        return f"<storage mapping {self.name!r} of {self.rank} axes: {self.text}>"
+
+    def __call__(self, shape: tuple[int, ...], dtype: DType) -> Format:
+        """The format of tensors with this shape."""
+        if len(shape) != self.rank:
+            raise StorageError(
+                f"the mapping {self.name!r} has {self.rank} axes; the tensor has {len(shape)}, "
+                f"shape {shape}")
+        if isinstance(self.found, Hashed):
+            if self.physical.form(self.found.name) == "TRIE":
+                return trie(shape, dtype, *self.found.axes)
+            return dok(shape, dtype)
+        check_extents(self.found.layout, shape, self.name)
+        if self.standard is not None:
+            return Stack(self.name, self.standard.order, self.standard.levels)
+        layout = self.found.layout
+        return Mapped(self.name, layout.order, layout.levels, self.found)
+
+    # -- arrays of the user ---------------------------------------------------------------------
+
+    def arrays(self, stored: Stored) -> dict[str, Values]:
+        """The physical arrays of a tensor in this storage, by the names of the mapping."""
+        if stored.format != self(stored.shape, stored.dtype):
+            raise StorageError(
+                f"the tensor is stored as {stored.format.name!r}, not as {self.name!r}",
+                hint="pack it first: tr.tensor(x, format=mapping)")
+        if self.standard is None:
+            return dict(stored.arrays)
+        return {own: stored.arrays[role] for role, own in self.standard.roles.items()}
+
+    def stored(self, arrays: AbstractMapping[str, object], shape: tuple[int, ...] | None,
+               fill: object) -> Stored:
+        """The tensor that lies in these arrays. They are used as they are where they are what the
+        packer makes of the tensor; else (unsorted, with cells that equal the fill) packed anew."""
+        if isinstance(self.found, Hashed):
+            raise StorageError("a hash map is filled by packing: tr.tensor(x, format=mapping)")
+        piece, layout = self.found.piece, self.found.layout
+        known = {n: np.asarray(a) for n, a in (self.given | dict(arrays)).items()}
+        self._complete(known)
+        whole = shape if shape is not None else self._shape(known)
+        check_extents(layout, whole, self.name, known)
+        values = known[piece.array] if piece.array is not None else np.asarray(piece.value.value)  # type: ignore[attr-defined]
+        dtype = check_dtype(values.dtype)
+        fmt = Mapped(self.name, layout.order, layout.levels, self.found)
+        held = physical_arrays(fmt, known, dtype)
+        coo, places = read_back(fmt, held, whole, fill, dtype)
+        refuse_clash(fmt, coo, places)
+        made = store(coo, self(whole, dtype))
+        roles = self.standard.roles if self.standard is not None else {n: n for n in made.arrays}
+        for role, own in roles.items():
+            theirs = known.get(own)
+            if theirs is not None and np.array_equal(made.arrays[role], theirs.reshape(-1)):
+                made.arrays[role] = theirs.reshape(-1)
+        return made
+
+    def _complete(self, known: dict[str, Values]) -> None:
+        """Every name has a value; lengths of arrays are values too."""
+        assert isinstance(self.found, Plan)
+        wanted = set(self.physical.forms)
+        missing = sorted(wanted - set(known) - {"#" + n for n in wanted})
+        if missing:
+            raise StorageError(
+                f"the mapping {self.name!r} also needs {', '.join(missing)}",
+                hint="give every array and scalar of the mapping")
+        unknown = sorted(set(known) - wanted)
+        if unknown:
+            raise StorageError(f"the mapping {self.name!r} has no array {unknown[0]!r}",
+                               hint=f"its arrays and scalars are {', '.join(sorted(wanted))}")
+        for name in wanted:
+            if self.physical.form(name) == "SCALAR":
+                known[name] = np.asarray(known[name]).reshape(())
+            else:
+                known[name] = np.ascontiguousarray(known[name]).reshape(-1)
+                known[f"#{name}"] = np.asarray(known[name].size)
+
+    def _shape(self, known: dict[str, Values]) -> tuple[int, ...]:
+        """The extents that the mapping says, else one more than the largest key."""
+        assert isinstance(self.found, Plan)
+        found = []
+        keys: list[np.ndarray] | None = None
+        for axis, extent in enumerate(self.found.layout.extents):
+            if extent is not None:
+                found.append(int(evaluate(extent, {}, known)))
+                continue
+            if keys is None:
+                keys = check_places(self.found.piece, known)[0]
+            found.append(int(keys[axis].max(initial=-1)) + 1)
+        return tuple(found)
+
+
+def check_extents(layout: Layout, shape: tuple[int, ...], name: str,
+                  known: AbstractMapping[str, Values] | None = None) -> None:
+    """The axes of a tensor are as long as the mapping says."""
+    sizes: dict[str, int] = {n: int(a) for n, a in (known or {}).items() if a.ndim == 0}
+    for axis, (extent, n) in enumerate(zip(layout.extents, shape)):
+        if isinstance(extent, Name) and sizes.setdefault(extent.name, n) != n:
+            raise StorageError(
+                f"axis {axis} of a tensor in {name!r} has {extent.name} = {sizes[extent.name]} "
+                f"coordinates; this tensor has shape {shape}")
+
+
+def define(text: str, name: str | None = None, given: AbstractMapping[str, object] = {}
+           ) -> StorageMapping:
+    """The mapping of ``text``: an expression, or CREATE statements with one CREATE TENSOR."""
+    script = parse_script(text)
+    tensors = [s for s in script.statements if isinstance(s, CreateTensor)]
+    if len(tensors) + (script.result is not None) != 1:
+        raise StorageError(
+            "a storage mapping is one expression, or one CREATE TENSOR after the CREATEs of its "
+            "arrays", hint="CREATE real ARRAY V(M*N); CREATE TENSOR T AS sum(...) ...")
+    definition = tensors[0].definition if tensors else script.result
+    assert definition is not None
+    extents = tensors[0].extents if tensors else None
+    values = {n: np.asarray(a) for n, a in given.items()}
+    fixed: dict[str, Expr] = {
+        n: number(int(a)) for n, a in values.items() if a.ndim == 0 and a.dtype.kind in "iu"}
+    core = desugar(definition)
+    physical = _physical(core, [s for s in script.statements if isinstance(s, CreatePhysical)],
+                         fixed)
+    found = pieces(core, physical, fixed)
+    called = name or (tensors[0].name if tensors else "storage")
+    if isinstance(found, Hashed):
+        return StorageMapping(
+            called, text, len(found.axes), physical, found, None, values)
+    if len(found) > 1:
+        raise StorageError("mappings of several parts are not one piece of memory yet")
+    declared = None if extents is None else tuple(substitute(e, fixed) for e in extents)
+    layout = derive(found[0], declared)
+    plan = Plan(f"{show(definition)} {sorted(fixed.items(), key=str)}", found[0], layout, physical)
+    mapping = StorageMapping(
+        called, text, len(found[0].keys), physical, plan,
+        standard(found[0], layout, physical),
+        {n: a for n, a in values.items() if n not in fixed})
+    _try(mapping)
+    return mapping
+
+
+def _physical(core: Expr, statements: list[CreatePhysical], fixed: dict[str, Expr]) -> Physical:
+    """Declared names, and those that the mapping only uses: what is read or walked is an array."""
+    forms = {d.name: s.form for s in statements for d in s.declared}
+    sizes = {d.name: tuple(substitute(desugar(e), fixed) for e in d.extents)
+             for s in statements for d in s.declared}
+    walked: set[str] = set()
+    for node in walk(core):
+        match node:
+            case Apply(target=Name(name=n)) | Slice(target=Name(name=n)):
+                walked.add(n)
+            case Sum(generators=gs):
+                walked |= {g.source.name for g in gs if isinstance(g.source, Name)}
+    for n in free(core):
+        forms.setdefault(n, "ARRAY" if n in walked else "SCALAR")
+    for ends in sizes.values():
+        for n in set().union(*map(free, ends)) if ends else ():
+            forms.setdefault(n, "SCALAR")
+    taken = sorted(RESERVED & set(forms))
+    if taken:
+        raise StorageError(f"the name {taken[0]!r} is reserved in storage mappings")
+    return Physical({n: f for n, f in forms.items() if n not in fixed}, sizes)
+
+
+def _try(mapping: StorageMapping) -> None:
+    """A mapping whose places follow from the coordinates alone is tried at small sizes: one that
+    is not one-to-one is refused before anything is stored in it."""
+    plan = mapping.found
+    assert isinstance(plan, Plan)
+    if plan.piece.shared or plan.piece.array is None \
+            or not all(isinstance(way, Solved) for way in plan.layout.levels):
+        return
+    scalars = [n for n, f in mapping.physical.forms.items() if f == "SCALAR"]
+    arrays = {n for n, f in mapping.physical.forms.items() if f != "SCALAR"}
+    if arrays - {plan.piece.array}:
+        return
+    for size in TRIALS:
+        known: dict[str, Values] = {n: np.asarray(size) for n in scalars}
+        known[f"#{plan.piece.array}"] = np.asarray(size * size)
+        keys, places = check_places(plan.piece, known)
+        order = np.argsort(places, kind="stable")
+        twice = np.flatnonzero(places[order][1:] == places[order][:-1])
+        if twice.size:
+            a, b = (tuple(int(k[order[twice[0] + d]]) for k in keys) for d in (0, 1))
+            sizes = ", ".join(f"{n} = {size}" for n in scalars)
+            raise StorageError(
+                f"the mapping {mapping.name!r} is not one-to-one: with {sizes}, cells {a} and {b} "
+                f"both lie at {plan.piece.array}({int(places[order[twice[0]]])})",
+                hint="correct the place; cells that share a place on purpose are marked @shared")
