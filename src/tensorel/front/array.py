@@ -16,7 +16,6 @@ from tensorel.errors import ShapeError, TypeError_
 from tensorel.front import elementwise, shaping
 from tensorel.front.base import from_stored, register
 from tensorel.front.convert import (
-    FormatLike,
     asarray,
     run,
     stored_of,
@@ -33,6 +32,7 @@ from tensorel.front.sorting import Sorting
 from tensorel.io import scipy_, sparse_
 from tensorel.ir import analysis
 from tensorel.storage import convert as storage
+from tensorel.storage.format import FormatLike
 from tensorel.storage.scalars import differs
 from tensorel.storage.stored import Stored
 

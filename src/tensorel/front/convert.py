@@ -18,13 +18,12 @@ from tensorel.io import dlpack, scipy_, sparse_
 from tensorel.ir import nodes as ir
 from tensorel.ir.build import convert
 from tensorel.storage import convert as storage
-from tensorel.storage.format import Format
+from tensorel.storage.format import FormatLike
+from tensorel.storage.registry import resolve
 from tensorel.storage.stored import Stored
 
 if TYPE_CHECKING:
     from tensorel.front.array import Tensor
-
-FormatLike = str | Format
 
 
 def _package(x: object) -> str:
@@ -78,6 +77,9 @@ def _stored_from(x: object, copy: bool | None) -> Stored:
         return dlpack.from_dlpack(x)
     if isinstance(x, Stored):
         return x
+    if hasattr(x, "__tensorel_stored__"):
+        found: Stored = x.__tensorel_stored__()
+        return found
     return storage.from_dense(_listed(x), 0)
 
 
@@ -146,11 +148,13 @@ def stored_of(t: Base) -> Stored:
 def run(tensors: Sequence[Base], config: settings.Config,
         formats: Sequence[FormatLike | None]) -> list[Stored]:
     """The stored results of several tensors, computed together."""
+    wanted = [f if f is None or isinstance(f, str) else resolve(f, t.shape, t.dtype)
+              for t, f in zip(tensors, formats)]
     recipe = tensors[0]._recipe if len(tensors) == 1 else None
     if recipe is not None and not config.strict and not config.check:
-        return [evaluate_again(recipe.form, recipe.stored, tensors[0].get_node, config, formats[0])]
+        return [evaluate_again(recipe.form, recipe.stored, tensors[0].get_node, config, wanted[0])]
     nodes = [t.node for t in tensors]
-    results = local.evaluate(nodes, config, formats)
+    results = local.evaluate(nodes, config, wanted)
     if config.check:
         checking.check(nodes, results, config)
     return results

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tensorel.front.base import from_stored
-from tensorel.front.convert import FormatLike, asarray, stored_of
+from tensorel.front.convert import asarray, stored_of
 from tensorel.io import files
+from tensorel.storage.format import FormatLike
 
 if TYPE_CHECKING:
     from tensorel.front.array import Tensor

@@ -19,7 +19,7 @@ from tensorel.io.text import Progress
 from tensorel.io.tns import read_tns, write_tns
 from tensorel.storage import sorting
 from tensorel.storage.convert import to_format
-from tensorel.storage.format import Format
+from tensorel.storage.format import FormatLike
 from tensorel.storage.stored import Stored
 
 # The package's root imports this module: long coordinate lists are sorted natively everywhere.
@@ -42,7 +42,7 @@ def suffix_of(path: str | os.PathLike[str]) -> str:
 
 
 def read(
-    path: str | os.PathLike[str], format: str | Format | None = None,
+    path: str | os.PathLike[str], format: FormatLike | None = None,
     *, shape: Sequence[int] | None = None, progress: Progress | None = None,
 ) -> Stored:
     """The tensor in a file, in the given format or the one natural for the file.

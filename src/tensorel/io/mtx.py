@@ -26,7 +26,7 @@ from tensorel.ir.nodes import DType
 from tensorel.records import dataclass
 from tensorel.storage.convert import from_dense, pack, to_coo, to_dense, to_format
 from tensorel.storage.coo import IndexArray
-from tensorel.storage.format import Format
+from tensorel.storage.format import FormatLike
 from tensorel.storage.ingest import Given, arrays_of, settle
 from tensorel.storage.registry import resolve
 from tensorel.storage.scalars import make_fill
@@ -118,7 +118,7 @@ def _check_header(text: Text, header: Header) -> None:
 
 
 def read_mtx(
-    path: str | os.PathLike[str], format: str | Format | None = None,
+    path: str | os.PathLike[str], format: FormatLike | None = None,
     *, progress: Progress | None = None,
 ) -> Stored:
     """The matrix in a Matrix Market file: csr from a coordinate file, dense from an array.
@@ -144,7 +144,7 @@ def read_mtx(
 
 def _stored(
     rows: IndexArray, columns: IndexArray, values: AnyArray, shape: tuple[int, int],
-    format: str | Format,
+    format: FormatLike,
 ) -> Stored:
     """The matrix; the indices are in range."""
     made = resolve(format, shape, values.dtype)

@@ -20,7 +20,7 @@ from tensorel.io.mtx_native import Line
 from tensorel.io.text import Progress, Text, index_width, open_text, read_entries
 from tensorel.io.textout import write_entries
 from tensorel.storage.convert import from_coo, to_coo
-from tensorel.storage.format import Format
+from tensorel.storage.format import FormatLike
 from tensorel.storage.stored import Stored
 
 _ANY_INDEX = 2**62
@@ -50,7 +50,7 @@ def _start(text: Text) -> tuple[int | None, tuple[int, ...] | None]:
 
 
 def read_tns(
-    path: str | os.PathLike[str], format: str | Format | None = None,
+    path: str | os.PathLike[str], format: FormatLike | None = None,
     *, shape: Sequence[int] | None = None, progress: Progress | None = None,
 ) -> Stored:
     """The tensor in a FROSTT file; coo unless another format is asked for.

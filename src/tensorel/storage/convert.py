@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tensorel.algebra.ops import DType, check_dtype
 from tensorel.storage.coo import Coo, IndexArray, ValueArray
-from tensorel.storage.format import Format
+from tensorel.storage.format import FormatLike
 from tensorel.storage.ingest import arrays_of, inspect, settle
 from tensorel.storage.limits import require
 from tensorel.storage.registry import dense_bytes, resolve
@@ -29,7 +29,7 @@ def from_coo(
     fill: object = 0,
     duplicates: str = "error",
     dtype: object = None,
-    format: str | Format | None = None,
+    format: FormatLike | None = None,
 ) -> Stored:
     """A stored tensor from coordinates in any order.
 
@@ -46,7 +46,7 @@ def from_coo(
     return Stored(made, given.shape, given.values.dtype, given.fill, arrays)
 
 
-def pack(coo: Coo, format: str | Format) -> Stored:
+def pack(coo: Coo, format: FormatLike) -> Stored:
     """The tensor ``coo`` stored in ``format``."""
     dtype = coo.values.dtype
     made = resolve(format, coo.shape, dtype).fit(coo)
@@ -145,7 +145,7 @@ def from_dense(array: object, fill: object = 0) -> Stored:
     return Stored(format, native.shape, dtype, make_fill(fill, dtype), {"val": flat})
 
 
-def to_format(stored: Stored, format: str | Format) -> Stored:
+def to_format(stored: Stored, format: FormatLike) -> Stored:
     """The same tensor in another format; itself if it is in that format."""
     wanted = resolve(format, stored.shape, stored.dtype)
     if wanted == stored.format or wanted.covers(stored.format):
@@ -167,7 +167,7 @@ def _to_dense_format(stored: Stored, wanted: Stack) -> Stored:
 
 
 def empty_result(
-    shape: tuple[int, ...], dtype: DType, fill: object, format: str | Format
+    shape: tuple[int, ...], dtype: DType, fill: object, format: FormatLike
 ) -> Stored:
     """The tensor whose every entry is ``fill``."""
     coords = tuple(np.empty(0, index_dtype(n)) for n in shape)

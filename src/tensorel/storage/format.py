@@ -88,3 +88,7 @@ class Packable(Protocol):
     """What makes a format for tensors of a shape: the builder behind a format name."""
 
     def __call__(self, shape: tuple[int, ...], dtype: DType) -> Format: ...
+
+
+#: How users name a format: by name, by itself, or by a storage mapping.
+FormatLike = str | Format | Packable

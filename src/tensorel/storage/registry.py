@@ -9,7 +9,7 @@ from math import prod
 
 from tensorel.algebra.ops import DType
 from tensorel.errors import StorageError
-from tensorel.storage.format import Format
+from tensorel.storage.format import Format, FormatLike
 from tensorel.storage.formats.bitmap import bitmap
 from tensorel.storage.formats.bsr import bsr
 from tensorel.storage.formats.compressed import csc, csf, csr, dcsc, dcsr
@@ -46,8 +46,9 @@ def names() -> tuple[str, ...]:
     return tuple(_builders)
 
 
-def resolve(format: str | Format, shape: tuple[int, ...], dtype: DType) -> Format:
-    """The format for tensors of ``shape`` and ``dtype``.
+def resolve(format: FormatLike, shape: tuple[int, ...], dtype: DType) -> Format:
+    """The format for tensors of ``shape`` and ``dtype``: by name, itself, or as a storage mapping
+    makes it.
 
     >>> import numpy as np
     >>> resolve("csf(2,0,1)", (3, 4, 5), np.dtype("float64")).order
@@ -60,6 +61,8 @@ def resolve(format: str | Format, shape: tuple[int, ...], dtype: DType) -> Forma
             )
         return format
     if not isinstance(format, str):
+        if callable(format):
+            return format(shape, dtype)
         raise StorageError(
             f"{format!r} is not a format", hint=f"formats are {', '.join(names())}"
         )

@@ -32,7 +32,9 @@ def standard(piece: Piece, layout: Layout, physical: Physical) -> Standard | Non
         return None
     if all(isinstance(way, Solved) and way.full for way in layout.levels):
         return _dense(piece, layout)
-    position, roles, levels = ZERO, {}, []  # type: ignore[var-annotated]
+    position: Expr = ZERO
+    roles: dict[str, str] = {}
+    levels: list[Level] = []
     for depth, way in enumerate(layout.levels):
         extent = layout.extents[way.axis]
         if isinstance(way, Solved) and way.full and extent is not None:

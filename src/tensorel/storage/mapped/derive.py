@@ -7,13 +7,14 @@ which everything they speak of is known."""
 
 from __future__ import annotations
 
+from functools import cmp_to_key
 from typing import NoReturn
 
 from tensorel.errors import StorageError
 from tensorel.records import dataclass, field
-from tensorel.sdql.syntax import Binary, Call, Expr, Name, free
-from tensorel.storage.mapped.pieces import Cursor, Piece
-from tensorel.storage.mapped.polynomials import same
+from tensorel.sdql.syntax import Apply, Binary, Call, Expr, If, Name, free
+from tensorel.storage.mapped.pieces import Cursor, Physical, Piece
+from tensorel.storage.mapped.polynomials import normal, same
 from tensorel.storage.mapped.terms import (
     ONE,
     ZERO,
@@ -24,6 +25,7 @@ from tensorel.storage.mapped.terms import (
     divide,
     literal,
     multiply,
+    number,
     reads,
     substitute,
     subtract,
@@ -34,7 +36,8 @@ from tensorel.storage.mapped.ways import Segment, Solved, Stretch, Way
 @dataclass(frozen=True)
 class Layout:
     """The levels of a mapping. ``extents``: per axis the term that is its extent, where the mapping
-    says it. ``padded``: cursor to the size of the blocks that cut its axis into pieces."""
+    says it. ``place``: of the value, by coordinates and walked cursors. ``bound``: solved cursors
+    by coordinates."""
 
     order: tuple[int, ...]
     levels: tuple[Way, ...]
@@ -43,13 +46,102 @@ class Layout:
     bound: dict[str, Expr]
 
 
-def derive(piece: Piece, declared: tuple[Expr, ...] | None) -> Layout:
-    return _Solver(piece, list(declared or [None] * len(piece.keys))).run()
+def derive(pieces: tuple[Piece, ...], physical: Physical, declared: tuple[Expr, ...] | None
+           ) -> Layout:
+    """The layout of a mapping; of several pieces, each of which the coordinates decide, one
+    layout whose last level goes through the pieces."""
+    rank = len(pieces[0].keys)
+    found = [_Solver(p, physical, list(declared or [None] * rank)).run() for p in pieces]
+    return found[0] if len(found) == 1 else _united(pieces, found)
+
+
+CHOICE = "piece.0"
+
+
+def _united(pieces: tuple[Piece, ...], found: list[Layout]) -> Layout:
+    """A cell lies in the piece whose range has its last coordinate; the ranges ascend."""
+    first = found[0]
+    if any(x.order != first.order for x in found) \
+            or not all(isinstance(way, Solved) for x in found for way in x.levels) \
+            or len({p.array for p in pieces}) != 1:
+        raise StorageError(
+            "the parts of a mapping share one array, and the coordinates alone decide their places",
+            hint="for cells that share a place write one formula, e.g. V(max(i,j), min(i,j))")
+    ends = [x.levels[-1] for x in found]
+    extents = tuple(next((e for e in es if e is not None), None)
+                    for es in zip(*(x.extents for x in found)))
+    ranges: list[tuple[Expr, Expr | None]] = [
+        (way.low or ZERO, way.high or extents[way.axis])  # type: ignore[attr-defined]
+        for way in ends]
+    def order(a: int, b: int) -> int:
+        return _before(ranges[a], ranges[b])
+
+    ranked = sorted(range(len(found)), key=cmp_to_key(order))
+    tests = [conjunction(_bounds_of(x)) for x in found]
+
+    def choose(terms: list[Expr]) -> Expr:
+        chosen = terms[ranked[-1]]
+        for k in range(len(ranked) - 2, -1, -1):
+            chosen = If(Binary("==", Name(CHOICE), number(k)), terms[ranked[k]], chosen)
+        return chosen
+
+    lows, highs = [low for low, _ in ranges], [high for _, high in ranges if high is not None]
+    if len(highs) < len(lows):
+        raise StorageError("the parts of the mapping do not say how long its axes are")
+    stops: list[Expr] = [high if test is None else If(test, high, low)
+             for low, high, test in zip(lows, highs, tests)]
+    last = ends[0]
+    shared = {"known": (), "arrays": (), "extents": (), "test": None, "above": last.above}
+    whole = [Solved(**{**shared, "axis": way.axis, "place": None, "above": way.above})  # type: ignore[arg-type]
+             for way in first.levels[:-1]]
+    place = choose([x.place for x in found])
+    draft: dict[str, object] = {
+        **shared, "axis": last.axis, "place": place, "cursor": CHOICE, "low": ZERO,
+        "high": number(len(found)), "first": choose(lows), "stop": choose(stops)}
+    return Layout(first.order, (*whole, finished(Stretch, draft, extents, {CHOICE})), extents,
+                  place, {})
+
+
+def _before(a: tuple[Expr, Expr | None], b: tuple[Expr, Expr | None]) -> int:
+    """Negative where the range a comes first, whatever the sizes."""
+    difference = literal(normal(subtract(a[0], b[0])))
+    if difference is not None:
+        return difference
+    for sign, (x, y) in ((-1, (a, b)), (1, (b, a))):
+        if x[1] is not None and same(x[1], y[0]):
+            return sign
+    raise StorageError(
+        "the parts of the mapping are not in an order that holds for all sizes",
+        hint="their last keys differ by constants, or one part begins where another ends")
+
+
+def _bounds_of(layout: Layout) -> list[Expr]:
+    """What a cell must be for the piece to hold it, but for the range of its last axis."""
+    found = [way.test for way in layout.levels if way.test is not None]
+    for way in layout.levels[:-1]:
+        assert isinstance(way, Solved)
+        if way.low is not None and way.high is not None:
+            here = Name(coordinate(way.axis))
+            found += [Binary("<=", way.low, here), Binary("<", here, way.high)]
+    return found
+
+
+def finished(kind: type[Way], draft: dict[str, object], extents: tuple[Expr | None, ...],
+             own: set[str]) -> Way:
+    """A level with the names of what it reads; ``own``: cursors."""
+    axes = {e.name: a for a, e in reversed(list(enumerate(extents))) if isinstance(e, Name)}
+    terms = [x for x in draft.values() if isinstance(x, Expr)]
+    mentioned = set().union(*(free(t) for t in terms))
+    draft["extents"] = tuple(sorted((n, axes[n]) for n in mentioned if n in axes))
+    draft["arrays"] = tuple(sorted(
+        n for n in mentioned if n not in axes and n not in own and not n.startswith("@")))
+    return kind(**draft)  # type: ignore[arg-type]
 
 
 @dataclass
 class _Solver:
     piece: Piece
+    physical: Physical
     extents: list[Expr | None]
     order: list[int] = field(default_factory=list)
     drafts: list[dict[str, object]] = field(default_factory=list)
@@ -57,6 +149,8 @@ class _Solver:
     bound: dict[str, Expr] = field(default_factory=dict)  # cursors solved: their terms
     known: tuple[str, ...] = ()  # cursors walked
     run_of: str | None = None  # the cursor whose run the next level goes through
+    loose: bool = False
+    coord: Expr = ZERO
 
     def __post_init__(self) -> None:
         self.left = list(self.piece.cursors)
@@ -72,8 +166,12 @@ class _Solver:
                 f"no key of the mapping depends on {_shown(self.left[0].name)}: several places "
                 f"would hold one cell", hint="a mapping gives each cell one place")
         place = self._now(self.piece.place)
-        levels = [kind(**draft) for kind, draft in zip(self.kinds, self._finished(place))]  # type: ignore[arg-type]
-        return Layout(tuple(self.order), tuple(levels), tuple(self.extents), place, self.bound)
+        extents, own = tuple(self.extents), {*self.known, *self.bound}
+        own |= {str(draft["cursor"]) for draft in self.drafts if "cursor" in draft}
+        last = len(self.drafts) - 1
+        levels = [finished(kind, draft | {"place": place if k == last else None}, extents, own)
+                  for k, (kind, draft) in enumerate(zip(self.kinds, self.drafts))]
+        return Layout(tuple(self.order), tuple(levels), extents, place, self.bound)
 
     # -- what is known --------------------------------------------------------------------------
 
@@ -114,9 +212,9 @@ class _Solver:
         self.tests = [t for t in self.tests if self._unbound_of(t) or self._awaits(t)]
         asked = [t for t in (*checks, *ready) if not self._is_implied(t, kind, axis)]
         self.kinds.append(kind)
-        self.drafts.append(dict(
-            axis=axis, known=fields.pop("known", self.known), above=above,
-            test=conjunction(asked), **fields))
+        test = conjunction(asked)
+        self.drafts.append(
+            {"axis": axis, "known": self.known, "above": above, "test": test, **fields})
 
     def _awaits(self, t: Expr) -> bool:
         """The test speaks of a coordinate that comes later."""
@@ -125,32 +223,28 @@ class _Solver:
 
     def _is_implied(self, t: Expr, kind: type[Way], axis: int) -> bool:
         """``0 <= i`` and ``i < extent`` of a coordinate that the loops give."""
-        if kind is not Solved or not isinstance(t, Binary):
+        if not isinstance(t, Binary):
+            return False
+        if kind is not Solved and not (kind is Segment and self.loose):
             return False
         op, left, right = t.op, t.left, t.right
         if op in (">", ">="):
             op, left, right = {">": "<", ">=": "<="}[op], right, left
         for a in self.order:
-            here, extent = Name(coordinate(a)), self.extents[a]
+            here, extent = self._coordinate(a, kind, axis), self.extents[a]
             if op == "<=" and same(left, ZERO) and same(right, here):
                 return True
             if op == "<" and same(left, here) and extent is not None and same(right, extent):
                 return True
         return False
 
-    def _finished(self, place: Expr) -> list[dict[str, object]]:
-        """The drafts, with the place of the value below the last one and what each reads."""
-        axes = {e.name: a for a, e in reversed(list(enumerate(self.extents)))
-                if isinstance(e, Name)}
-        for k, draft in enumerate(self.drafts):
-            draft["place"] = place if k == len(self.drafts) - 1 else None
-            terms = [x for x in draft.values() if isinstance(x, Expr)]
-            mentioned = set().union(*(reads(t) | free(t) for t in terms))
-            draft["extents"] = tuple(sorted((n, axes[n]) for n in mentioned if n in axes))
-            own = {draft.get("cursor"), *self.known, *self.bound}
-            draft["arrays"] = tuple(sorted(
-                n for n in mentioned if n not in axes and n not in own and not n.startswith("@")))
-        return self.drafts
+    def _coordinate(self, a: int, kind: type[Way], axis: int) -> Expr:
+        return self.coord if a == axis and kind is Segment else Name(coordinate(a))
+
+    def _is_list(self, key: Apply, high: Expr) -> bool:
+        """The cursor goes through the whole array of its coordinates."""
+        assert isinstance(key.target, Name)
+        return same(high, self.physical.length(key.target.name))
 
     # -- three ways to a level --------------------------------------------------------------------
 
@@ -255,6 +349,8 @@ class _Solver:
         low, high, key = self._now(c.low), self._now(c.high), self._now(self.piece.keys[axis])
         self.left = [x for x in self.left if x.name != c.name]
         known = self.known
+        tight = isinstance(key, Apply) and (bool(reads(high)) or self._is_list(key, high))
+        self.loose, self.coord = not tight, key
         if others:
             self.run_of, self.known = c.name, ()
             if known:
@@ -262,7 +358,7 @@ class _Solver:
         else:
             self.known = (*known, c.name)
         self._add(Segment, axis, known=known, cursor=c.name, low=low, high=high, coord=key,
-                  runs=bool(others))
+                  runs=bool(others), loose=self.loose)
 
     def _inside_run(self) -> bool:
         name = self.run_of

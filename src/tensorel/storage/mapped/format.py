@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tensorel.algebra.ops import DType
@@ -29,9 +31,14 @@ class Plan:
     """What a mapping was found to be; compared by its text, which all of it follows from."""
 
     text: str
-    piece: Piece
+    pieces: tuple[Piece, ...]
     layout: Layout
     physical: Physical
+
+    @property
+    def piece(self) -> Piece:
+        """The first, which tells what all have in common."""
+        return self.pieces[0]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Plan) and self.text == other.text
@@ -50,11 +57,13 @@ class Mapped(Format):
     @property
     def used(self) -> frozenset[str]:
         """The arrays and scalars that the mapping reads, but for the extents of the axes."""
-        piece = self.plan.piece
-        terms = [t for c in piece.cursors for t in (c.low, c.high)]
-        found = set().union(*map(free, (*terms, *piece.tests, *piece.keys, piece.value)))
-        extents = {e.name for e in self.plan.layout.extents if isinstance(e, Name)}
-        return frozenset(found - extents - {c.name for c in piece.cursors})
+        found: set[str] = set()
+        for piece in self.plan.pieces:
+            terms = [t for c in piece.cursors for t in (c.low, c.high)]
+            found = found.union(*map(free, (*terms, *piece.tests, *piece.keys, piece.value)))
+            found -= {c.name for c in piece.cursors}
+        return frozenset(found - {
+            e.name for e in self.plan.layout.extents if isinstance(e, Name)})
 
     def value(self, arrays: Arrays, position: Position) -> Calculus:
         piece = self.plan.piece
@@ -65,7 +74,7 @@ class Mapped(Format):
 
     def pack(self, coo: Coo) -> PhysicalArrays:
         plan = self.plan
-        arrays = pack(coo, plan.piece, plan.layout, plan.physical)
+        arrays = pack(coo, plan.pieces, plan.layout, plan.physical)
         check(self, coo, arrays)
         return physical_arrays(self, arrays, coo.values.dtype)
 
@@ -77,7 +86,7 @@ class Mapped(Format):
     def stored_count(self, arrays: PhysicalArrays, shape: tuple[int, ...]) -> int:
         if self.is_dense:
             return int(np.prod(shape, dtype=np.int64))
-        return int(cells(self.plan.piece, with_extents(self, arrays, shape))[2].size)
+        return int(cells(self.plan.pieces, with_extents(self, arrays, shape))[2].size)
 
 
 def physical_arrays(fmt: Mapped, arrays: dict[str, Values], dtype: DType) -> PhysicalArrays:
@@ -103,7 +112,7 @@ def read_back(
 ) -> tuple[Coo, np.ndarray]:
     """The entries that the mapping finds in the arrays, sorted, and their places; cells that equal
     the fill are left out."""
-    keys, values, places = cells(fmt.plan.piece, with_extents(fmt, arrays, shape))
+    keys, values, places = cells(fmt.plan.pieces, with_extents(fmt, arrays, shape))
     values = values.astype(dtype, copy=False)
     inside = np.ones(places.size, dtype=bool)
     for n, key in zip(shape, keys):
@@ -123,8 +132,9 @@ def check(fmt: Mapped, coo: Coo, arrays: dict[str, Values]) -> None:
     dtype = coo.values.dtype
     keep = distinguishable(coo.values, make_fill(coo.fill, dtype))
     wanted = tuple(c[keep] for c in coo.coords)
-    given, places = read_back(
-        fmt, physical_arrays(fmt, arrays, dtype), coo.shape, coo.fill, dtype)
+    held = physical_arrays(fmt, arrays, dtype)
+    check_reach(fmt, held, coo.shape)
+    given, places = read_back(fmt, held, coo.shape, coo.fill, dtype)
     if given.count == int(keep.sum()) and all(
             np.array_equal(a, b) for a, b in zip(given.coords, wanted)) \
             and _equal(given.values, coo.values[keep]):
@@ -134,6 +144,20 @@ def check(fmt: Mapped, coo: Coo, arrays: dict[str, Values]) -> None:
     raise StorageError(
         f"the mapping {fmt.name!r} cannot store this tensor: cell {missing} would not be read "
         f"back as it is", hint="cells outside of the mapping's reach must equal the fill")
+
+
+def check_reach(fmt: Mapped, arrays: PhysicalArrays, shape: tuple[int, ...]) -> None:
+    """A mapping that finds every cell without a question has every cell: kernels do not ask."""
+    if not fmt.is_dense:
+        return
+    keys, _, _ = cells(fmt.plan.pieces, with_extents(fmt, arrays, shape))
+    inside = np.ones(keys[0].size if keys else 1, dtype=bool)
+    for n, key in zip(shape, keys):
+        inside &= (key >= 0) & (key < n)
+    if int(inside.sum()) < math.prod(shape):
+        raise StorageError(
+            f"the mapping {fmt.name!r} does not reach all cells of a tensor of shape {shape}",
+            hint="the cursors end too early for it: check the sizes of the arrays")
 
 
 def _equal(a: Values, b: Values) -> bool:

@@ -24,16 +24,14 @@ from tensorel.sdql.syntax import (
     walk,
 )
 from tensorel.storage.convert import pack as store
-from tensorel.storage.format import Format, PhysicalArrays
+from tensorel.storage.format import Format
 from tensorel.storage.formats.hashed import dok, trie
 from tensorel.storage.mapped.canonical import Standard, standard
 from tensorel.storage.mapped.derive import Layout, derive
 from tensorel.storage.mapped.format import Mapped, Plan, physical_arrays, read_back, refuse_clash
-from tensorel.storage.mapped.pieces import Hashed, Physical, Piece, pieces
+from tensorel.storage.mapped.pieces import Hashed, Physical, pieces
 from tensorel.storage.mapped.reading import check_places
 from tensorel.storage.mapped.terms import Values, evaluate, number, substitute
-from tensorel.storage.mapped.ways import Solved
-from tensorel.storage.scalars import make_fill
 from tensorel.storage.stack import Stack
 from tensorel.storage.stored import Stored
 
@@ -43,7 +41,7 @@ RESERVED = frozenset({"shape", "count"})
 TRIALS = (1, 2, 3, 4, 6)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StorageMapping:
     """How tensors of one rank lie in memory, written in SDQLite.
 
@@ -145,7 +143,7 @@ class StorageMapping:
                 found.append(int(evaluate(extent, {}, known)))
                 continue
             if keys is None:
-                keys = check_places(self.found.piece, known)[0]
+                keys = check_places(self.found.pieces, known)[0]
             found.append(int(keys[axis].max(initial=-1)) + 1)
         return tuple(found)
 
@@ -184,14 +182,12 @@ def define(text: str, name: str | None = None, given: AbstractMapping[str, objec
     if isinstance(found, Hashed):
         return StorageMapping(
             called, text, len(found.axes), physical, found, None, values)
-    if len(found) > 1:
-        raise StorageError("mappings of several parts are not one piece of memory yet")
     declared = None if extents is None else tuple(substitute(e, fixed) for e in extents)
-    layout = derive(found[0], declared)
-    plan = Plan(f"{show(definition)} {sorted(fixed.items(), key=str)}", found[0], layout, physical)
+    layout = derive(found, physical, declared)
+    plan = Plan(f"{show(definition)} {sorted(fixed.items(), key=str)}", found, layout, physical)
     mapping = StorageMapping(
         called, text, len(found[0].keys), physical, plan,
-        standard(found[0], layout, physical),
+        standard(found[0], layout, physical) if len(found) == 1 else None,
         {n: a for n, a in values.items() if n not in fixed})
     _try(mapping)
     return mapping
@@ -225,8 +221,7 @@ def _try(mapping: StorageMapping) -> None:
     is not one-to-one is refused before anything is stored in it."""
     plan = mapping.found
     assert isinstance(plan, Plan)
-    if plan.piece.shared or plan.piece.array is None \
-            or not all(isinstance(way, Solved) for way in plan.layout.levels):
+    if plan.piece.shared or plan.piece.array is None:
         return
     scalars = [n for n, f in mapping.physical.forms.items() if f == "SCALAR"]
     arrays = {n for n, f in mapping.physical.forms.items() if f != "SCALAR"}
@@ -235,7 +230,7 @@ def _try(mapping: StorageMapping) -> None:
     for size in TRIALS:
         known: dict[str, Values] = {n: np.asarray(size) for n in scalars}
         known[f"#{plan.piece.array}"] = np.asarray(size * size)
-        keys, places = check_places(plan.piece, known)
+        keys, places = check_places(plan.pieces, known)
         order = np.argsort(places, kind="stable")
         twice = np.flatnonzero(places[order][1:] == places[order][:-1])
         if twice.size:

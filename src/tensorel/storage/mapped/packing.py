@@ -13,9 +13,10 @@ from tensorel.records import dataclass, field
 from tensorel.sdql.syntax import Apply, Binary, Expr, Name, free, walk
 from tensorel.storage.coo import Coo
 from tensorel.storage.limits import require
-from tensorel.storage.mapped.derive import Layout
+from tensorel.storage.mapped.derive import CHOICE, Layout
 from tensorel.storage.mapped.pieces import Physical, Piece, length_of
 from tensorel.storage.mapped.polynomials import normal, same
+from tensorel.storage.mapped.reading import check_places
 from tensorel.storage.mapped.terms import (
     ONE,
     IntArray,
@@ -26,22 +27,23 @@ from tensorel.storage.mapped.terms import (
     evaluate,
     literal,
     reads,
-    substitute,
     subtract,
 )
-from tensorel.storage.mapped.reading import check_places
 from tensorel.storage.mapped.ways import Segment, Stretch
 from tensorel.storage.stack import index_dtype
 
 
-def pack(coo: Coo, piece: Piece, layout: Layout, physical: Physical) -> dict[str, Values]:
+def pack(coo: Coo, pieces: tuple[Piece, ...], layout: Layout, physical: Physical
+         ) -> dict[str, Values]:
     """The arrays and scalars (0-d) of the mapping; ``coo`` is sorted in the layout's order."""
-    packer = _Packer(coo, piece, layout, physical)
+    packer = _Packer(coo, pieces, layout, physical)
     packer.measure()
     for level in layout.levels:
         match level:
             case Segment():
                 packer.segment(level)
+            case Stretch(cursor=name) if name == CHOICE:
+                packer.choose(level)
             case Stretch():
                 packer.stretch(level)
     packer.values()
@@ -51,7 +53,7 @@ def pack(coo: Coo, piece: Piece, layout: Layout, physical: Physical) -> dict[str
 @dataclass
 class _Packer:
     coo: Coo
-    piece: Piece
+    pieces: tuple[Piece, ...]
     layout: Layout
     physical: Physical
     arrays: dict[str, Values] = field(default_factory=dict)
@@ -75,7 +77,7 @@ class _Packer:
                     raise StorageError(
                         f"the mapping has {found} coordinates on axis {axis}; the tensor has "
                         f"{self.coo.shape[axis]}")
-        for c in self.piece.cursors:
+        for c in (c for p in self.pieces for c in p.cursors):
             term = self.layout.bound.get(c.name)
             match term, c.high:
                 case Binary(op="/", left=Name(name=at), right=size), Name(name=blocks) \
@@ -281,6 +283,16 @@ class _Packer:
             rest = normal(subtract(term, unfilled))
             self._store(unfilled, items, content - evaluate(rest, items, self.arrays), first.size)
 
+    def choose(self, level: Stretch) -> None:
+        """Of several pieces, the one that has the cell."""
+        here = self.env[coordinate(level.axis)]
+        chosen = np.zeros(self.coo.count, dtype=np.int64)
+        for k in range(self._number(level.high)):
+            env = {**self.env, CHOICE: np.full(self.coo.count, k)}
+            first, stop = (evaluate(t, env, self.arrays) for t in (level.first, level.stop))
+            chosen[(first <= here) & (here < stop)] = k
+        self.env[CHOICE] = chosen
+
     def _read_besides(self, e: Expr, cursor: str) -> Apply:
         """The read at the cursor of an array that is not filled yet."""
         found = _read_at(e, cursor, besides=set(self.arrays))
@@ -325,7 +337,7 @@ class _Packer:
     # -- values ---------------------------------------------------------------------------------
 
     def values(self) -> None:
-        name, dtype = self.piece.array, self.coo.values.dtype
+        name, dtype = self.pieces[0].array, self.coo.values.dtype
         if name is None:
             return
         env = {**self.env}
@@ -338,7 +350,7 @@ class _Packer:
         declared = self.physical.extents.get(name, ())
         size = self._length(name, at)
         if not (declared and self._is_known(declared[0])):
-            places = check_places(self.piece, self.arrays)[1]
+            places = check_places(self.pieces, self.arrays)[1]
             size = max(size, int(places.max(initial=-1)) + 1)
         require(size * dtype.itemsize, f"the array {name} of {size} elements")
         val = np.full(size, self.coo.fill, dtype=dtype)

@@ -160,11 +160,12 @@ class _Reader:
         self.count += 1
         key = g.keys[0]
         cursor = f"{key if key != '_' else 'c'}.{self.count}"
-        at = Name(cursor)
+        at: Expr = Name(cursor)
+        value = at
         source = g.source if not isinstance(g.source, Name) else env.get(g.source.name, g.source)
         match source:
             case Range(low=low, high=high):
-                bounds, value = (self._term(low, env), self._term(high, env)), at
+                bounds = self._term(low, env), self._term(high, env)
             case Name(name=name) if self._is_array(name):
                 bounds, value = (ZERO, self.physical.length(name)), Apply(source, (at,))
             case Slice(target=Name(name=name), low=low, high=high) if self._is_array(name):

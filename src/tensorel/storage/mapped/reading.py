@@ -13,11 +13,12 @@ from tensorel.storage.mapped.pieces import Cursor, Piece
 from tensorel.storage.mapped.terms import IntArray, Values, evaluate
 
 
-def cells(piece: Piece, arrays: Mapping[str, Values]) -> tuple[list[IntArray], Values, IntArray]:
-    """Keys, values and places of the piece, in the order of the cursors. A read outside of an
+def cells(pieces: tuple[Piece, ...], arrays: Mapping[str, Values]
+          ) -> tuple[list[IntArray], Values, IntArray]:
+    """Keys, values and places of the pieces, in the order of the cursors. A read outside of an
     array is refused: kernels trust the arrays."""
-    keys, places = check_places(piece, arrays)
-    count = places.size
+    keys, places = check_places(pieces, arrays)
+    piece, count = pieces[0], places.size
     array = arrays[piece.array] if piece.array is not None else None
     if array is not None and count and not 0 <= places.min() <= places.max() < array.size:
         wrong = int(places.min() if places.min() < 0 else places.max())
@@ -27,8 +28,17 @@ def cells(piece: Piece, arrays: Mapping[str, Values]) -> tuple[list[IntArray], V
     return keys, values, places
 
 
-def check_places(piece: Piece, arrays: Mapping[str, Values]) -> tuple[list[IntArray], IntArray]:
+def check_places(pieces: tuple[Piece, ...], arrays: Mapping[str, Values]
+                 ) -> tuple[list[IntArray], IntArray]:
     """Keys and places, without looking at the values."""
+    found = [_places(p, arrays) for p in pieces]
+    if len(found) == 1:
+        return found[0]
+    keys = [np.concatenate(ks) for ks in zip(*(ks for ks, _ in found))]
+    return keys, np.concatenate([places for _, places in found])
+
+
+def _places(piece: Piece, arrays: Mapping[str, Values]) -> tuple[list[IntArray], IntArray]:
     env: dict[str, IntArray] = {}
     count = 1
     for c in piece.cursors:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -168,7 +169,8 @@ def _spread(x: IntArray) -> IntArray:
     return x
 
 
-def evaluate(e: Expr, env: Mapping[str, IntArray], arrays: Mapping[str, Values]) -> Values:
+def evaluate(e: Expr, env: Mapping[str, IntArray], arrays: Mapping[str, Values]
+             ) -> npt.NDArray[Any]:
     """The values of ``e`` for all rows of ``env``. A read outside of an array is 0, as the
     language says."""
     match e:
@@ -180,7 +182,7 @@ def evaluate(e: Expr, env: Mapping[str, IntArray], arrays: Mapping[str, Values])
             return arrays[name]
         case Unary(op=op, arg=arg):
             x = evaluate(arg, env, arrays)
-            return np.logical_not(x) if op == "!" else np.negative(x)
+            return np.logical_not(x) if op == "!" else -x
         case Binary(op=op, left=left, right=right):
             return _ON_ARRAYS[op](evaluate(left, env, arrays), evaluate(right, env, arrays))
         case Call(function=f, args=args) if f in _ON_ARRAYS:

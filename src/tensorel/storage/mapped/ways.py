@@ -3,7 +3,9 @@ over the cursors found so far, the coordinates of the axes above, scalars and ph
 
 from __future__ import annotations
 
-from tensorel.ir.build import as_expr, plus
+from tensorel.algebra import ops
+from tensorel.ir.build import as_expr, both, compare, minus
+from tensorel.ir.nodes import Call as Operation
 from tensorel.ir.nodes import Expr as Calculus
 from tensorel.records import dataclass
 from tensorel.sdql.syntax import Binary, Expr, Name
@@ -53,9 +55,8 @@ class Solved(Way):
         if self.full:
             return None  # a loop over the whole axis with find does the same
         env = self._env(arrays, parent, outer)
-        low, high = as_expr(0), extent_of(arrays, self.axis)
-        if self.low is not None and self.high is not None:
-            low, high = translate(self.low, env, arrays), translate(self.high, env, arrays)
+        low, high = self._clipped(env, arrays) if self.low is not None else (
+            as_expr(0), extent_of(arrays, self.axis))
         here = coordinate(self.axis)
 
         def child(q: Calculus) -> Position:
@@ -66,6 +67,12 @@ class Solved(Way):
             return translate(self.test, {**env, here: q}, arrays)
 
         return Walk(low, high, lambda q: q, child, keep=keep if self.test is not None else None)
+
+    def _clipped(self, env: dict[str, Calculus], arrays: Arrays) -> tuple[Calculus, Calculus]:
+        """The bounds, within the axis."""
+        assert self.low is not None and self.high is not None
+        low, high = translate(self.low, env, arrays), translate(self.high, env, arrays)
+        return Operation(ops.maximum, (low, as_expr(0))), within(arrays, self.axis, high)
 
     def find(self, arrays: Arrays, parent: Position, outer: Position, i: Calculus) -> Found | None:
         env = self._env(arrays, parent, outer) | {coordinate(self.axis): i}
@@ -81,7 +88,8 @@ class Solved(Way):
 @dataclass(frozen=True, slots=True)
 class Segment(Way):
     """A cursor runs from ``low`` to ``high``; the coordinates ascend with it. With ``runs`` it may
-    stay on one coordinate, and the level below (``inside``) goes through that run."""
+    stay on one coordinate, and the level below (``inside``) goes through that run. ``loose``: some
+    coordinates may lie outside of the axis; there is nothing there."""
 
     cursor: str = ""
     low: Expr = ZERO
@@ -89,6 +97,7 @@ class Segment(Way):
     coord: Expr = ZERO
     runs: bool = False
     inside: bool = False
+    loose: bool = False
 
     def walk(self, arrays: Arrays, parent: Position, outer: Position) -> Walk | None:
         env = self._env(arrays, () if self.inside else parent, outer)
@@ -104,12 +113,17 @@ class Segment(Way):
             return self._down(below, arrays, (*kept, q))
 
         def keep(q: Calculus) -> Calculus:
-            assert self.test is not None
-            below = {**env, self.cursor: q, coordinate(self.axis): coord(q)}
-            return translate(self.test, below, arrays)
+            c = coord(q)
+            below = {**env, self.cursor: q, coordinate(self.axis): c}
+            kept = both(
+                compare(ops.less_equal, 0, c) if self.loose else None,
+                compare(ops.less, c, extent_of(arrays, self.axis)) if self.loose else None,
+                None if self.test is None else translate(self.test, below, arrays))
+            assert kept is not None
+            return kept
 
-        return Walk(low, high, coord, child, self.runs,
-                    keep=keep if self.test is not None else None)
+        asks = self.loose or self.test is not None
+        return Walk(low, high, coord, child, self.runs, keep=keep if asks else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,4 +150,9 @@ class Stretch(Way):
         return Walk(
             translate(self.low, env, arrays), translate(self.high, env, arrays),
             lambda q: at(self.first, q), lambda q: spread(q, at(self.first, q)),
-            last=lambda q: plus(at(self.stop, q), -1), spread=spread)
+            last=lambda q: minus(within(arrays, self.axis, at(self.stop, q)), 1), spread=spread)
+
+
+def within(arrays: Arrays, axis: int, stop: Calculus) -> Calculus:
+    """``stop``, or the end of the axis: last blocks may reach over it."""
+    return Operation(ops.minimum, (stop, extent_of(arrays, axis)))
