@@ -37,8 +37,9 @@ from tensorel.storage.stored import Stored
 
 #: Names of the pseudo arrays that kernels read besides a tensor's own.
 RESERVED = frozenset({"shape", "count"})
-#: Sizes at which a mapping without index arrays is tried when it is defined.
-TRIALS = (1, 2, 3, 4, 6)
+#: Sizes at which a mapping without index arrays is tried when it is defined: of the first scalar,
+#: and how much more each further one has.
+TRIALS = ((1, 0), (2, 0), (3, 0), (4, 0), (6, 0), (2, 1), (1, 3), (6, -1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,15 +228,16 @@ def _try(mapping: StorageMapping) -> None:
     arrays = {n for n, f in mapping.physical.forms.items() if f != "SCALAR"}
     if arrays - {plan.piece.array}:
         return
-    for size in TRIALS:
-        known: dict[str, Values] = {n: np.asarray(size) for n in scalars}
+    for size, step in TRIALS:
+        known: dict[str, Values] = {
+            n: np.asarray(size + step * k) for k, n in enumerate(scalars)}
         known[f"#{plan.piece.array}"] = np.asarray(size * size)
         keys, places = check_places(plan.pieces, known)
         order = np.argsort(places, kind="stable")
         twice = np.flatnonzero(places[order][1:] == places[order][:-1])
         if twice.size:
             a, b = (tuple(int(k[order[twice[0] + d]]) for k in keys) for d in (0, 1))
-            sizes = ", ".join(f"{n} = {size}" for n in scalars)
+            sizes = ", ".join(f"{n} = {int(known[n])}" for n in scalars)
             raise StorageError(
                 f"the mapping {mapping.name!r} is not one-to-one: with {sizes}, cells {a} and {b} "
                 f"both lie at {plan.piece.array}({int(places[order[twice[0]]])})",

@@ -327,7 +327,7 @@ class _Packer:
         needed = int(np.max(at, initial=-1)) + 1
         if not declared or not self._is_known(declared[0]):
             return needed
-        size = self._number(declared[0])
+        size = max(self._number(declared[0]), 0)
         if size < needed:
             raise StorageError(
                 f"the mapping uses {name}({needed - 1}); the array is declared with {size} "
