@@ -34,10 +34,11 @@ from tensorel.ir.nodes import (
     postorder,
 )
 from tensorel.kernels.flat import flat_level, needs
-from tensorel.kernels.looping import Looper, Span
+from tensorel.kernels.looping import Looper
 from tensorel.kernels.loops import Assign, If
 from tensorel.kernels.reading import Reading
 from tensorel.kernels.spec import Assembly, Let
+from tensorel.kernels.stepping import Span
 from tensorel.kernels.support import TRUE, Analysis, Cover, Formula, rounds
 from tensorel.kernels.workspaces import add, clear, level_of, support_of
 from tensorel.storage.levels import Level

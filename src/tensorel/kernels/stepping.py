@@ -1,0 +1,180 @@
+"""One loop through an axis: through all of it, or through what one operand has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tensorel.algebra import ops
+from tensorel.ir.affine import split_affine
+from tensorel.ir.build import (
+    both,
+    compare,
+    element,
+    int_value,
+    minus,
+    plus,
+    times,
+)
+from tensorel.ir.nodes import INT64, Call, Expr, Local, const
+from tensorel.kernels.ahead import fetch_ahead
+from tensorel.kernels.loops import Assign, For, If, While
+from tensorel.kernels.reading import Access, Reading
+from tensorel.kernels.support import Formula
+from tensorel.records import dataclass, field
+from tensorel.storage.levels import Compressed, Walk
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Span:
+    """Entries of a level that lie side by side, whatever stands above them."""
+
+    access: Access
+    level: int
+    lo: Expr
+    hi: Expr
+
+    def walk(self) -> Walk:
+        a = self.access
+        found = a.slot.format.levels[self.level].walk(a.arrays, (self.lo,), ())
+        zero = const(0, INT64)  # of a dense level: nothing asks for the coordinate
+        return found or Walk(self.lo, self.hi, lambda q: zero, lambda q: (q,))
+
+
+@dataclass(eq=False)
+class Stepper:
+    """A loop, its range, and the walks through it."""
+
+    low: Reading
+    name: str
+    support: Formula
+    outermost: bool
+    checked: bool
+    innermost: bool
+    last: bool = False  # no loops inside
+    span: Span | None = None  # leads, and stands for the loops before
+    begin: Expr = field(init=False)
+    end: Expr = field(init=False)
+    #: per operand the coordinates that the loop wants, where its walk has more
+    clips: dict[Access, tuple[Expr, Expr]] = field(default_factory=dict)
+
+    def _leave_out(self) -> None:
+        """This loop may leave out cells."""
+        if not self.low.in_cell:
+            self.low.partial = True
+
+    def _dense(self, inner: Callable[[Expr], None]) -> None:
+        low = self.low
+        v = low.fresh(self.name)
+        low.announce(self.name, None)
+        with low.block() as body:
+            fetch_ahead(low, self.name, lambda d: Call(
+                ops.minimum, (plus(v, d), minus(self.end, 1))), led=False)
+            inner(v)
+        low.emit(For(v, self.begin, self.end, tuple(body), self.checked))
+
+    def _range(self, a: Access) -> tuple[Walk, Expr, Expr, int, Expr]:
+        """The part of the walk whose coordinates fall into this loop's range."""
+        low = self.low
+        if self.span is not None:
+            return self.span.walk(), self.span.lo, self.span.hi, 1, const(0, INT64)
+        walk, lo, hi = low.open_walk(a)
+        parts = split_affine(a.index, self.name)
+        assert parts is not None
+        step, offset = parts[0], low.let("off", low.value(parts[1]))
+        axis = a.slot.format.order[a.depth]
+        whole = (
+            not self.outermost and step == 1 and int_value(parts[1]) == 0
+            and low.extents[self.name] == a.read.tensor.shape[axis]
+        )
+        if whole:
+            return walk, lo, hi, step, offset
+        first = low.let("first", plus(times(step, self.begin), offset))
+        last = low.let("last", plus(plus(times(step, minus(self.end, 1)), offset), 1))
+        start = low.lower_bound(walk, lo, hi, first)
+        stop = low.lower_bound(walk, start, hi, last, begins=True)
+        self.clips[a] = first, last
+        return walk, start, stop, step, offset
+
+    def _solve(self, c: Expr, step: int, offset: Expr) -> tuple[Expr, Expr | None]:
+        """The index v with step*v + offset == c, and the condition that there is one."""
+        low = self.low
+        shifted = low.let("c", minus(c, offset))
+        if step == 1:
+            return shifted, None
+        exact = compare(ops.equal, Call(ops.remainder, (shifted, const(step, INT64))), 0)
+        v = Call(ops.floor_divide, (shifted, const(step, INT64)))
+        return v, exact
+
+    def _enter(self, a: Access, walk: Walk, q: Expr, end: Expr | None, c: Expr) -> None:
+        a.position = (q, end) if end is not None else tuple(
+            self.low.let("p", x) for x in walk.at(q, c)
+        )
+        a.coords = (*a.coords, c)
+        a.depth += 1
+
+    def _single(self, a: Access, inner: Callable[[Expr], None]) -> None:
+        low = self.low
+        walk, lo, hi, step, offset = self._range(a)
+        low.announce(self.name, minus(hi, lo) if walk.last is None else None)
+        q = low.fresh("q")
+        with low.block() as body:
+            if step == 1 and walk.plain:
+                def ahead(d: int) -> Expr:
+                    return self._ahead(a, walk, q, hi, offset, d)
+
+                fetch_ahead(low, self.name, ahead, True)
+                low.approach(self.name, ahead)
+            end: Local | None = None
+            if walk.last is not None:
+                self._stretch(a, walk, q, step, offset, inner)
+            else:
+                c = low.let("c", walk.coord(q))
+                if walk.runs:
+                    end = low.fresh("end")
+                    low.run_end(walk, q, hi, c, end)
+                self._visit(a, walk, q, end, c, step, offset, inner)
+            if end is not None:
+                low.emit(Assign(q, end))
+        if walk.runs:
+            low.emit(Assign(q, lo))
+            low.emit(While(compare(ops.less, q, hi), tuple(body), self.checked))
+        else:
+            low.emit(For(q, lo, hi, tuple(body), self.checked))
+
+    def _visit(self, a: Access, walk: Walk, q: Expr, end: Expr | None, c: Expr, step: int,
+               offset: Expr, inner: Callable[[Expr], None]) -> None:
+        """The body at the coordinate c of the only leader."""
+        low, valid = self.low, a.valid
+        self._enter(a, walk, q, end, c)
+        a.valid = None  # the walk is empty where the parent is absent
+        v, exact = self._solve(c, step, offset)
+        asked = both(exact, None if walk.keep is None else walk.keep(q))
+        if asked is None:
+            inner(low.let(self.name, v))
+        else:
+            with low.block() as then:
+                inner(low.let(self.name, v))
+            low.emit(If(asked, tuple(then)))
+        a.valid = valid
+
+    def _stretch(self, a: Access, walk: Walk, q: Expr, step: int, offset: Expr,
+                 inner: Callable[[Expr], None]) -> None:
+        """All coordinates of the stretch at q that the loop wants."""
+        low = self.low
+        first, stop = walk.coord(q), plus(walk.end(q), 1)
+        if a in self.clips:
+            first = Call(ops.maximum, (first, self.clips[a][0]))
+            stop = Call(ops.minimum, (stop, self.clips[a][1]))
+        first, stop, c = low.let("first", first), low.let("stop", stop), low.fresh("c")
+        with low.block() as body:
+            self._visit(a, walk, q, None, c, step, offset, inner)
+        low.emit(For(c, first, stop, tuple(body), False))
+
+    def _ahead(self, a: Access, walk: Walk, q: Local, hi: Expr, offset: Expr, distance: int
+               ) -> Expr:
+        """The index ``distance`` entries further in the walk. Those after its end are the next
+        walk's, which comes next: the limit is the end of the array where that is known."""
+        last = a.depth == a.slot.format.rank - 1 and isinstance(a.level, Compressed)
+        end = element(a.arrays["count"], 0) if last else hi
+        there = Call(ops.minimum, (plus(q, distance), minus(end, 1)))
+        return minus(walk.coord(self.low.let("there", there)), offset)
