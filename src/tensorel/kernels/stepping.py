@@ -52,8 +52,8 @@ class Stepper:
     innermost: bool
     last: bool = False  # no loops inside
     span: Span | None = None  # leads, and stands for the loops before
-    begin: Expr = field(init=False)
-    end: Expr = field(init=False)
+    begin: Expr = const(0, INT64)
+    end: Expr = const(0, INT64)
     #: per operand the coordinates that the loop wants, where its walk has more
     clips: dict[Access, tuple[Expr, Expr]] = field(default_factory=dict)
 
