@@ -9,6 +9,7 @@ import pytest
 
 import tensorel as tr
 from tensorel.errors import ParseError
+from tensorel.ir import nodes as ir
 from tensorel.sdql.desugar import desugar
 from tensorel.sdql.meaning import dense, meaning, table
 from tensorel.sdql.parser import parse
@@ -89,6 +90,39 @@ def test_f3_needs_distinct_keys() -> None:
     assert both(f"sum(<k1, v1> in {inner}) 1", V=V) == 1
 
 
+COO = """
+CREATE int ARRAY rows(4), cols(4); CREATE ARRAY vals(4);
+CREATE TENSOR C(3, 3) AS sum(<p, i> in rows) { @unique (i, cols(p)) -> vals(p) };
+"""
+CSR = """
+CREATE int ARRAY pos(4), cols(4); CREATE ARRAY vals(4);
+CREATE TENSOR C(3, 3) AS sum(<i,> in 0:3)
+  { i -> sum(<p, j> in cols(pos(i):pos(i + 1))) { @unique j -> vals(p) } };
+"""
+ENTRIES = {"rows": [0, 0, 2, 2], "pos": [0, 2, 2, 4], "cols": [1, 0, 2, 0],
+           "vals": [2.0, 0.0, 3.0, -1.0]}
+MATRIX = np.array([[0.0, 2, 0], [0, 0, 0], [-1, 0, 3]])
+
+
+@pytest.mark.parametrize("mapping", [COO, CSR])
+@pytest.mark.parametrize(("text", "expected"), [
+    ("sum(<(i, j), c> in C, <j, x> in X) { i -> c * x }", MATRIX @ [1, 2, 3]),
+    ("sum(<(i, j), c> in C) { i -> c * c }", (MATRIX**2).sum(axis=1)),
+    ("sum(<(i, j), c> in C) { j -> 1 }", (MATRIX != 0).sum(axis=0)),
+    ("sum(<(i, j), c> in C, <(j, k), d> in C) { (i, k) -> c * d }", MATRIX @ MATRIX),
+    ("sum(<(i, j), c> in C) { (j, i) -> if (c > 0) then cos(c) }",
+     np.where(MATRIX.T > 0, np.cos(MATRIX.T), 0)),
+])
+def test_f3_leaves_no_trace_of_a_mapping(mapping: str, text: str, expected: Any) -> None:
+    """One formula over the arrays: no dictionary between, and entries that are zero not visited."""
+    given = {n: np.array(a) for n, a in ENTRIES.items() if f"{n}(" in mapping}
+    found = tr.sdql(mapping + text, X=np.array([1.0, 2, 3]), **given)
+    assert np.allclose(found.to_numpy(), expected)
+    assert found.shape == expected.shape
+    lambdas = [n for n in ir.postorder(found.node) if isinstance(n, ir.Lambda)]
+    assert len(lambdas) == 1
+
+
 def test_f4_merges_unsorted_values_with_duplicates() -> None:
     p, q = np.array([7.0, 3, 3]), np.array([3.0, 7, 3])
     assert both("merge(<a, b, v> in <P, Q>) v", P=p, Q=q) == 7 + 4 * 3
@@ -140,6 +174,8 @@ def test_bits() -> None:
 def test_extents_follow_from_the_keys() -> None:
     assert tr.sdql("sum(<i, v> in V) { 2 * i + 1 -> v }", V=V).shape == (12,)
     assert tr.sdql("sum(<i, v> in V) if (i < n - 2) then { i + 1 -> v }", V=V, n=4).shape == (3,)
+    assert tr.sdql("sum(<(i, j), a> in A) if (i < j) then { (i, j) -> a }", A=A).shape == (3, 3)
+    assert tr.sdql("sum(<k, _> in -3:5) if (k >= 0) then { k -> 1 }").shape == (5,)
     assert tr.sdql("sum(<p, i> in I(0:3)) { i -> p }", I=np.array([4, 0, 7])).shape == (8,)
     assert tr.sdql("CREATE TENSOR T(9) AS sum(<i, v> in V) { i -> v }", V=V).shape == (9,)
     assert tr.sdql("CREATE TENSOR T(2) AS V; T", V=V).to_numpy().tolist() == [0, 4]

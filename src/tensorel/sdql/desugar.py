@@ -100,11 +100,8 @@ class _Core:
         found: Expr | None = None
         for entry in e.entries:
             one = self.of(entry.value)
-            # The pairs are distinct, not their parts: a tuple's @unique says nothing of one key.
-            marks = entry.marks if len(entry.keys) == 1 else tuple(
-                m for m in entry.marks if m != "unique")
-            for key in reversed(entry.keys):
-                one = Dict((Entry((self.of(key),), one, marks, entry.at),), e.at)
+            for key in reversed(entry.keys):  # marks of a tuple stand at each of its keys
+                one = Dict((Entry((self.of(key),), one, entry.marks, entry.at),), e.at)
             found = one if found is None else Binary("+", found, one, e.at)
         assert found is not None
         return found

@@ -30,7 +30,9 @@ from tensorel.sdql.syntax import Range as Span
 from tensorel.sdql.terms import Domain, Space, Term, Value, canonical, scalar
 from tensorel.sdql.zeros import vanishes
 
-FUSED = 4  # a sum is written out for so many terms of what it visits
+#: A sum without sums inside is written out for so many terms of what it visits, others for one:
+#: nested, they would multiply.
+FUSED = 4
 
 
 class Lowering(Operators):
@@ -108,8 +110,10 @@ class Lowering(Operators):
                 return self.sum(e, env)
             case Dict():
                 key = self.scalar(e.entries[0].keys[0], env)
+                told = "unique" in e.entries[0].marks
                 inner = self.space.plain(self.of(e.entries[0].value, env))
-                terms = [Term(t.over, t.guards, (key, *t.keys), t.value) for t in inner.terms]
+                terms = [Term(t.over, t.guards, (key, *t.keys), t.value, (told, *t.told))
+                         for t in inner.terms]
                 return Value(inner.kind, inner.depth + 1, tuple(terms))
             case _:
                 raise TypeError(f"{type(e).__name__} is not of the core")
@@ -127,16 +131,20 @@ class Lowering(Operators):
         low, high = self.scalar(e.low, env), self.scalar(e.high, env)
         k = self.positions(e, low, high)
         inner = self.space.inner(target, k)
-        terms = [Term((k.name, *t.over), t.guards, (k, *t.keys), t.value) for t in inner.terms]
+        terms = [Term((k.name, *t.over), t.guards, (k, *t.keys), t.value, (False, *t.told))
+                 for t in inner.terms]
         return Value(target.kind, target.depth, tuple(terms), Domain(low, high))
 
     def sum(self, e: Sum, env: Env) -> Value:
         """The key becomes a summed index; the guards say where there is something to visit."""
         (g,) = e.generators
         space, source = self.space, self.of(g.source, env)
-        if source.domain is None and len(source.terms) <= FUSED and (
-                is_linear(e.body, g.value, self.types)):
-            return self.entries(e, source, env)
+        if source.domain is None:
+            distinct = len(source.terms) == 1 and source.terms[0].distinct
+            if len(source.terms) <= (1 if has_sum(e.body) else FUSED) and (
+                    (distinct and source.depth == 1)
+                    or is_linear(e.body, g.value, self.types, distinct)):
+                return self.entries(e, source, env)
         source = self.grouped(source)
         guards: tuple[ir.Expr, ...] = ()
         if source.domain is not None:
@@ -154,16 +162,20 @@ class Lowering(Operators):
         return self.over(Term((k.name,), guards, (), k), body)
 
     def entries(self, e: Sum, source: Value, env: Env) -> Value:
-        """A sum whose body is linear in the value, over the entries that make the source."""
+        """A sum over the entries that make the source: its body is linear in the value, or each
+        key has one entry at most."""
         (g,) = e.generators
+        whole = source.depth > 1 or vanishes(e.body, frozenset({g.value}), self.types)
         found: Value | None = None
         for t in source.terms:
             t = self.space.renamed(t)
             if source.extents and not isinstance(t.keys[0], ir.Index):
                 self.space.facts[t.keys[0]] = 0, source.extents[0] - 1
-            rest = Value(source.kind, source.depth - 1, (Term((), (), t.keys[1:], t.value),),
-                         None, source.extents[1:])
+            rest = Value(source.kind, source.depth - 1, (
+                Term((), (), t.keys[1:], t.value, t.told[1:]),), None, source.extents[1:])
             inner = {**env, g.keys[0]: scalar(t.keys[0], "int"), g.value: rest}
+            if not whole:
+                t = Term(t.over, (*t.guards, self.present(g.source, rest)), t.keys, t.value)
             body = self.over(t, self.space.plain(self.of(e.body, inner)))
             found = body if found is None else Value(
                 body.kind, body.depth, found.terms + body.terms)
@@ -171,7 +183,7 @@ class Lowering(Operators):
 
     def over(self, outer: Term, body: Value) -> Value:
         """The body summed over the indices of a term, where its guards hold."""
-        terms = [Term(outer.over + t.over, outer.guards + t.guards, t.keys, t.value)
+        terms = [Term(outer.over + t.over, outer.guards + t.guards, t.keys, t.value, t.told)
                  for t in body.terms]
         return Value(body.kind, body.depth, self.space.solved(terms))
 
@@ -239,6 +251,10 @@ class Lowering(Operators):
         no = call(ops.logical_not, whole)
         rest = space.guarded(space.plain(self.cast(e.otherwise, self.of(e.otherwise, env), e)), no)
         return self.joined(kind, space.plain(then), rest)
+
+
+def has_sum(e: Expr) -> bool:
+    return any(isinstance(p, Sum) for p in walk(e))
 
 
 def plainly_keyed(value: Value) -> bool:

@@ -74,7 +74,8 @@ class Operators:
     def cast_to(self, value: Value, kind: str) -> Value:
         if value.kind == kind:
             return value
-        terms = [Term(t.over, t.guards, t.keys, widened(t.value, kind)) for t in value.terms]
+        terms = [Term(t.over, t.guards, t.keys, widened(t.value, kind), t.told)
+                 for t in value.terms]
         return Value(kind, value.depth, tuple(terms), value.domain)
 
     def joined(self, kind: str, a: Value, b: Value) -> Value:
@@ -94,7 +95,7 @@ class Operators:
 
     def mapped(self, value: Value, f: Callable[[ir.Expr], ir.Expr]) -> Value:
         """A linear function of every value."""
-        terms = [Term(t.over, t.guards, t.keys, f(t.value)) for t in value.terms]
+        terms = [Term(t.over, t.guards, t.keys, f(t.value), t.told) for t in value.terms]
         return Value(value.kind, value.depth, tuple(terms))
 
     def binary(self, e: Binary, env: Env) -> Value:
@@ -129,7 +130,7 @@ class Operators:
         """A key without a value has none after the division, by 0 or not (``sure``: not)."""
         terms = [
             Term(t.over, t.guards if sure else (*t.guards, truth(t.value)), t.keys,
-                 arithmetic(op, t.value, by))
+                 arithmetic(op, t.value, by), t.told)
             for t in value.terms
         ]
         return Value(value.kind, value.depth, tuple(terms))
@@ -169,7 +170,7 @@ class Operators:
         kind = value.kind
         terms = [
             Term(t.over, (*guards, *t.guards), t.keys,
-                 times(kind, by, t.value) if flip else times(kind, t.value, by))
+                 times(kind, by, t.value) if flip else times(kind, t.value, by), t.told)
             for t in value.terms
         ]
         return Value(kind, value.depth, tuple(terms))

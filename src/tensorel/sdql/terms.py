@@ -41,12 +41,22 @@ _FALSE, _TRUE = const(False, BOOL), const(True, BOOL)
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """``over``: the summed indices, their ranges known to the Space."""
+    """``over``: the summed indices, their ranges known to the Space. ``told``: for the first keys,
+    whether the program says @unique of them."""
 
     over: tuple[str, ...]
     guards: tuple[Expr, ...]
     keys: tuple[Expr, ...]
     value: Expr
+    told: tuple[bool, ...] = ()
+
+    @property
+    def distinct(self) -> bool:
+        """Other values of the summed indices have other keys: each is a key, or a key that is
+        unique is made of it."""
+        known = {k.name for k in self.keys if isinstance(k, Index)}
+        return known.union(*[k.free for k, told in zip(self.keys, self.told) if told]).issuperset(
+            self.over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +188,13 @@ class Space:
                 return None
             if holds is None:
                 guards.append(g)
-        term = Term(term.over, tuple(guards), term.keys, term.value)
+        term = Term(term.over, tuple(guards), term.keys, term.value, term.told)
         for g in guards:
             for name in term.over:
                 solution = _solution(g, name)
                 if solution is not None:
                     rest = tuple(x for x in guards if x is not g)
-                    kept = Term(term.over, rest, term.keys, term.value)
+                    kept = Term(term.over, rest, term.keys, term.value, term.told)
                     return self.solve(self.replaced(kept, name, solution))
         if any(self.bounds[n][0] > self.bounds[n][1] for n in term.over):
             return None
@@ -207,7 +217,7 @@ class Space:
                 moved[name] = call(ops.minimum, call(ops.maximum, by, as_expr(low)), as_expr(high))
         return Term(
             over, (*guards, *(substitute(g, moved) for g in term.guards)),
-            self._moved(term.keys, moved), substitute(term.value, moved))
+            self._moved(term.keys, moved), substitute(term.value, moved), term.told)
 
     def _moved(self, keys: tuple[Expr, ...], by: Mapping[str, Expr]) -> tuple[Expr, ...]:
         """Keys with indices replaced; what was declared of them still holds."""
@@ -228,7 +238,8 @@ class Space:
             return value
         terms = [
             Term(t.over, (*d.guards, compare(ops.less_equal, d.low, t.keys[0]),
-                          compare(ops.less, t.keys[0], d.high), *t.guards), t.keys, t.value)
+                          compare(ops.less, t.keys[0], d.high), *t.guards), t.keys, t.value,
+                 t.told)
             for t in value.terms
         ]
         return Value(value.kind, value.depth, self.solved(terms))
@@ -240,7 +251,8 @@ class Space:
     def inner(self, value: Value, key: Expr) -> Value:
         """As ``at``, for a key inside the domain."""
         terms = [
-            Term(t.over, (compare(ops.equal, t.keys[0], key), *t.guards), t.keys[1:], t.value)
+            Term(t.over, (compare(ops.equal, t.keys[0], key), *t.guards), t.keys[1:], t.value,
+                 t.told[1:])
             for t in map(self.renamed, value.terms)
         ]
         return Value(value.kind, value.depth - 1, self.solved(terms), None, value.extents[1:])
@@ -250,7 +262,7 @@ class Space:
         new = {n: self.fresh(*self.bounds[n]) for n in t.over}
         return Term(tuple([i.name for i in new.values()]),
                     tuple([substitute(g, new) for g in t.guards]),
-                    self._moved(t.keys, new), substitute(t.value, new))
+                    self._moved(t.keys, new), substitute(t.value, new), t.told)
 
     def hull(self, value: Value, level: int = 0) -> Range | None:
         """Bounds of the keys of a level; None if they are not known."""
@@ -258,9 +270,12 @@ class Space:
             return 0, value.extents[level] - 1
         low, high = 0, -1
         for t in value.terms:
-            found = self.range_of(t.keys[level], t.guards)
+            key = t.keys[level]
+            found = self.range_of(key, t.guards)
             if found is None:
                 return None
+            if isinstance(key, Index):  # i < j does not make a matrix smaller
+                found = found[0], self.bounds[key.name][1]
             if found[0] <= found[1]:
                 low, high = (min(low, found[0]), max(high, found[1])) if low <= high else found
         return low, high
@@ -271,7 +286,8 @@ class Space:
         if d is not None:
             return Value(value.kind, value.depth, value.terms,
                          Domain(d.low, d.high, (*d.guards, *guards)))
-        terms = [Term(t.over, (*guards, *t.guards), t.keys, t.value) for t in value.terms]
+        terms = [Term(t.over, (*guards, *t.guards), t.keys, t.value, t.told)
+                 for t in value.terms]
         return Value(value.kind, value.depth, self.solved(terms))
 
     def expr(self, value: Value, dtype: DType | None = None) -> Expr:
