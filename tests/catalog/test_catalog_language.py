@@ -76,6 +76,29 @@ def test_tensors_follow_from_their_values(tmp_path: Path, kind: str) -> None:
         db.verify()
 
 
+@pytest.mark.parametrize("kind", MAPPINGS)
+def test_tensors_are_packed_and_read(tmp_path: Path, kind: str) -> None:
+    with tr.connect(tmp_path / "db") as db:
+        db.execute(MAPPINGS[kind])
+        assert "C" not in db and len(db) == 0
+        with pytest.raises(KeyError, match="declared"):
+            db["C"]
+        db["C"] = tr.tensor(DENSE, format="csr")
+        before = dict(db._session.state.declared)
+    with tr.connect(tmp_path / "db") as db:
+        assert db._session.state.declared == before and "C" in db and "C" in list(db)
+        np.testing.assert_array_equal(db["C"].to_numpy(), DENSE)
+        np.testing.assert_array_equal(db.tensors()["C"].to_numpy(), DENSE)
+        assert db["C"].stored is db["C"].stored, "made once"
+        found = db.query("sum(<(i,j), c> in C, <j, x> in X) { i -> c * x }", X=[1.0, 2, 3, 4])
+        np.testing.assert_array_equal(found.to_numpy(), DENSE @ [1, 2, 3, 4])
+        found = db.query("sum(<(i,j), a> in C, <(j,k), b> in C) a * b")
+        assert found.item() == (DENSE @ DENSE).sum()
+        db["C"] = DENSE * 2
+        np.testing.assert_array_equal(db["C"].to_numpy(), DENSE * 2)
+        db.verify()
+
+
 def test_arrays_are_filled_by_hand() -> None:
     db = tr.connect()
     db.execute(MAPPINGS["csr"])
@@ -168,3 +191,18 @@ def test_queries_see_one_database(tmp_path: Path) -> None:
         assert first.item() == DENSE.sum(), "a lazy result keeps its tensors"
         assert db.query("sum(<(i,j), a> in A) a").item() == 2 * DENSE.sum()
         assert db.query("sum(<i, x> in A) x", A=[1, 2]).item() == 3, "given ones come first"
+
+
+def test_a_mapping_of_a_user_is_kept(tmp_path: Path) -> None:
+    for text in ("sum(<i,_> in 0:N, <j,_> in 0:i+1) { (i,j) -> V(i*(i+1)/2+j) }",
+                 "sum(<i,_> in 0:N, <p,j> in idx(pos(i):pos(i+1))) { (i,j) -> val(p) }"):
+        mapping = tr.storage(text, name="mine")
+        lower = tr.tensor(np.tril(DENSE), format=mapping)
+        with tr.connect(tmp_path / "db") as db:
+            db["L"] = lower
+        with tr.connect(tmp_path / "db") as db:
+            np.testing.assert_array_equal(db["L"].to_numpy(), np.tril(DENSE))
+            assert (db["L"] @ np.ones(4)).tolist() == np.tril(DENSE).sum(1).tolist()
+            assert [a.tolist() for a in db["L"].stored.arrays.values()] == [
+                a.tolist() for a in lower.stored.arrays.values()]
+            db.verify()

@@ -227,3 +227,32 @@ def test_alternatives_take_mappings():
     a = np.where(rng.random((50, 50)) < 0.1, rng.random((50, 50)), 0)
     both = tr.alternatives(tr.tensor(a, format=storage("csr")), tr.tensor(a, format=storage("csc")))
     assert np.allclose((both.T @ both).to_numpy(), a.T @ a)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_kept_in_files(name, tmp_path):
+    """A database and an .npz keep the mapping with the tensor."""
+    a = matrix(name, np.random.default_rng(5), 8, 8, 0.4)
+    t = tr.tensor(a, format=storage(name))
+    with tr.connect(tmp_path / "db") as db:
+        db["A"] = t
+    db = tr.connect(tmp_path / "db")
+    tr.write(tmp_path / "a.npz", db["A"])
+    for found in (db["A"], tr.read(tmp_path / "a.npz")):
+        np.testing.assert_array_equal(found.to_numpy(), a)
+        np.testing.assert_array_equal((found @ np.ones(8)).to_numpy(), a.sum(1))
+        stored = found.stored
+        assert stored.format.levels == t.stored.format.levels
+        assert [x.tolist() for x in stored.arrays.values()] == [
+            x.tolist() for x in t.stored.arrays.values()]
+    db.verify()
+    db.close()
+
+
+@pytest.mark.parametrize("text", ["", "3", "[]", '["x"]', '["x", [3, {}]]', '["x", ["0", 3]]',
+                                  "[" * 9999,
+                                  '["x", ["sum(", {}]]', '["x", ["V(0)", {"V": "x"}]]'])
+def test_damaged_texts_are_refused(text):
+    with pytest.raises(ValueError) as caught:
+        tr.tensor([[1.0]], format=f"storage {text}")
+    assert isinstance(caught.value, tr.errors.TensorelError)

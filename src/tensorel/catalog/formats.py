@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from tensorel.algebra.ops import DType
 from tensorel.errors import StorageError, TensorelError
 from tensorel.storage.format import Format
-from tensorel.storage.registry import resolve
+from tensorel.storage.registry import MAPPING, resolve
 from tensorel.storage.stack import Stack
 from tensorel.storage.stored import Stored
 
@@ -28,6 +29,16 @@ def text_of(stored: Stored) -> str:
     raise StorageError(
         f"a tensor in the format {format.name!r} cannot be kept: no later process would know it",
         hint="register the format under that name, or convert the tensor with T.to_format")
+
+
+def shown(text: str) -> str:
+    """The text for people: of a user's mapping its name."""
+    if not text.startswith(MAPPING):
+        return text
+    try:
+        return str(json.loads(text.removeprefix(MAPPING))[0])
+    except (ValueError, LookupError, TypeError):
+        return text
 
 
 def _others(format: Format) -> Iterator[str]:

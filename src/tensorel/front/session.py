@@ -10,10 +10,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tensorel.catalog.folder import Folder
+from tensorel.catalog.formats import shown
 from tensorel.catalog.memory import Memory
 from tensorel.catalog.records import State
 from tensorel.catalog.session import Session
-from tensorel.errors import KeyError_, StorageError, TypeError_, UnsupportedError
+from tensorel.errors import KeyError_, StorageError, TypeError_
 from tensorel.front.base import from_stored
 from tensorel.front.convert import asarray, stored_of
 from tensorel.storage.limits import show_bytes
@@ -89,9 +90,8 @@ class Database(MutableMapping[str, "Tensor"]):
             if name not in declared:
                 self._session.put(name, stored_of(t))
             elif _language().is_tensor(declared[name]):
-                raise UnsupportedError(
-                    f"{name!r} is a view, which cannot be assigned: {declared[name]}",
-                    hint="assign the tensors that it is made of")
+                for part, value in _language().packed(name, declared, t).items():
+                    self._session.put(part, stored_of(value))
             else:
                 self._fill_as(name, declared[name], t)
 
@@ -264,9 +264,9 @@ class Database(MutableMapping[str, "Tensor"]):
         rows = []
         for name, entry in list(state.tensors.items())[:SHOWN_TENSORS]:
             about = store.about(entry)
-            shown = name if name.isprintable() else repr(name)
-            rows.append((shown, str(about.shape), about.dtype, ", ".join(about.formats),
-                         show_bytes(about.nbytes)))
+            called = name if name.isprintable() else repr(name)
+            formats = ", ".join(map(shown, about.formats))
+            rows.append((called, str(about.shape), about.dtype, formats, show_bytes(about.nbytes)))
         widths = [max(map(len, column)) for column in zip(*rows)]
         for row in rows:
             lines.append("  " + "  ".join(map(str.ljust, row, widths)).rstrip())

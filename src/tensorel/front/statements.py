@@ -1,7 +1,9 @@
 """CREATE statements of a database: names that are declared, and tensors that follow from others.
 
     CREATE real ARRAY V(M*N)     db["V"] = x is checked against it, and stored as it says
-    CREATE TENSOR C AS ...       db["C"] follows from the values that the definition names
+    CREATE TENSOR C AS ...       db["C"] is read through the mapping, db["C"] = x packs into it
+
+A CREATE TENSOR whose definition is no storage mapping is a view: it can be read.
 """
 
 from __future__ import annotations
@@ -11,22 +13,28 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from tensorel.errors import ShapeError, TypeError_
+from tensorel.errors import ShapeError, StorageError, TypeError_, UnsupportedError
 from tensorel.front.base import from_stored
 from tensorel.front.convert import asarray, stored_of
 from tensorel.front.sdql import sdql
 from tensorel.sdql.printer import show, show_statement
 from tensorel.sdql.script import parse_script
 from tensorel.sdql.syntax import (
+    Apply,
     CreatePhysical,
     CreateTensor,
     Expr,
+    Name,
+    Number,
     Script,
     Statement,
     free,
 )
 from tensorel.storage.convert import to_format
+from tensorel.storage.mapped.mapping import StorageMapping, define
+from tensorel.storage.mapped.pieces import Hashed
 
 if TYPE_CHECKING:
     from tensorel.front.array import Tensor
@@ -107,6 +115,15 @@ def _extent(e: Expr, lookup: Lookup) -> int | None:
 
 
 # -- tensors that follow -----------------------------------------------------------------------
+@lru_cache(maxsize=256)
+def mapping_of(script: str) -> StorageMapping | None:
+    """The storage mapping that the script's last statement is, if it is one."""
+    try:
+        return define(script)
+    except (StorageError, UnsupportedError):
+        return None
+
+
 def script_of(name: str, declared: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
     """The statements that the tensor ``name`` follows from, it last; the names of the values that
     it is made of."""
@@ -138,4 +155,60 @@ def derived(name: str, declared: Mapping[str, str], lookup: Lookup) -> Tensor | 
     held = {n: t for n, t in given.items() if t is not None}
     if len(held) < len(given):
         return None
-    return sdql(script, **held)
+    mapping = mapping_of(script)
+    if mapping is None:
+        return sdql(script, **held)
+    if isinstance(mapping.found, Hashed):
+        t = held[mapping.found.name]
+        own = mapping.found.axes == tuple(range(t.ndim))
+        return t if own else sdql(script, **held)
+    arrays = {n: t.to_numpy() for n, t in held.items() if n in mapping.physical.forms}
+    return from_stored(mapping.stored(arrays, None, 0))
+
+
+def packed(name: str, declared: Mapping[str, str], x: object) -> dict[str, Tensor]:
+    """The values that make the tensor ``name`` be ``x``, each as it is declared."""
+    mapping = mapping_of(script_of(name, declared)[0])
+    if mapping is None:
+        raise UnsupportedError(
+            f"{name!r} is a view, which cannot be assigned: {declared[name]}",
+            hint="assign the tensors that it is made of, or write it as a storage mapping")
+    t = stored_of(asarray(x))
+    stored = to_format(t, mapping(t.shape, t.dtype))
+    found: dict[str, object] = {}
+    if isinstance(mapping.found, Hashed):
+        found[mapping.found.name] = stored
+    else:
+        forms = mapping.physical.forms
+        arrays = mapping.arrays(stored)
+        found |= {n: a.reshape(() if forms[n] == "SCALAR" else -1)
+                  for n, a in arrays.items() if n in forms}
+        found |= {e.name: n for e, n in zip(mapping.found.layout.extents, t.shape)
+                  if isinstance(e, Name)}
+        lengths = {n: int(a.size) for n, a in arrays.items()}
+        found |= {n: v for n, v in _sizes(lengths, declared).items() if n not in found}
+    return {n: asarray(v) if n not in declared else fitted(n, declared[n], v, lambda _: None)
+            for n, v in found.items()}
+
+
+def _sizes(lengths: Mapping[str, int], declared: Mapping[str, str]
+           ) -> dict[str, npt.NDArray[np.int64]]:
+    """Values that a mapping does not read, but the declarations of its arrays do: of ARRAY A(n), n
+    is the length of A, and of ARRAY A(p(1)), p(1) is. (DCSR in the STOREL paper has such a p.)"""
+    found: dict[str, npt.NDArray[np.int64]] = {}
+    for name, length in lengths.items():
+        for e in _extents(name, declared):
+            match e:
+                case Name(name=n):
+                    found[n] = np.asarray(length)
+                case Apply(target=Name(name=n), keys=(Number(value=k),)):
+                    for size in _extents(n, declared):
+                        if isinstance(size, Number) and k < size.value:
+                            empty = np.zeros(int(size.value), np.int64)
+                            found.setdefault(n, empty)[int(k)] = length
+    return found
+
+
+def _extents(name: str, declared: Mapping[str, str]) -> tuple[Expr, ...]:
+    s = statement(declared[name]) if name in declared else None
+    return s.declared[0].extents if isinstance(s, CreatePhysical) else ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from importlib import import_module
 from math import prod
 
 from tensorel.algebra.ops import DType
@@ -30,6 +31,8 @@ _builders: dict[str, Builder] = {
 }
 _PARAMETERIZED = re.compile(r"([a-z_][a-z0-9_]*)(?:\(([-0-9, ]*)\))?", re.IGNORECASE)
 _MIXED = re.compile(r"[0-9, ]*;[0-9, ]*(;[0-9, ]*)?")
+#: The text of a format that a user's storage mapping is begins so.
+MAPPING = "storage "
 _outside_read = False
 
 
@@ -69,6 +72,9 @@ def resolve(format: FormatLike, shape: tuple[int, ...], dtype: DType) -> Format:
     text = format.strip()
     if _MIXED.fullmatch(text):
         return _mixed(text, shape)
+    if text.startswith(MAPPING):
+        mappings = import_module("tensorel.storage.mapped.mapping")  # these modules import this one
+        return mappings.restored(text)(shape, dtype)  # type: ignore[no-any-return]
     match = _PARAMETERIZED.fullmatch(text)
     builder = _find(match[1].lower()) if match else None
     if match is None or builder is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -21,6 +22,7 @@ from tensorel.storage.mapped.packing import pack
 from tensorel.storage.mapped.pieces import Physical, Piece
 from tensorel.storage.mapped.reading import cells
 from tensorel.storage.mapped.terms import Values
+from tensorel.storage.registry import MAPPING
 from tensorel.storage.scalars import distinguishable, make_fill
 from tensorel.storage.sorting import sort_coords
 from tensorel.storage.stack import index_dtype
@@ -53,6 +55,10 @@ class Mapped(Format):
     arrays of one element."""
 
     plan: Plan
+
+    @property
+    def text(self) -> str:
+        return f"{MAPPING}[{json.dumps(self.name)}, {self.plan.text}]"
 
     @property
     def used(self) -> frozenset[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping as AbstractMapping
+from functools import lru_cache
 
 import numpy as np
 
@@ -10,7 +12,7 @@ from tensorel.algebra.ops import DType, check_dtype
 from tensorel.errors import StorageError
 from tensorel.records import dataclass
 from tensorel.sdql.desugar import desugar
-from tensorel.sdql.printer import show
+from tensorel.sdql.printer import show_script
 from tensorel.sdql.script import parse_script
 from tensorel.sdql.syntax import (
     Apply,
@@ -32,6 +34,7 @@ from tensorel.storage.mapped.format import Mapped, Plan, physical_arrays, read_b
 from tensorel.storage.mapped.pieces import Hashed, Physical, pieces
 from tensorel.storage.mapped.reading import check_places
 from tensorel.storage.mapped.terms import Values, evaluate, number, substitute
+from tensorel.storage.registry import MAPPING
 from tensorel.storage.stack import Stack
 from tensorel.storage.stored import Stored
 
@@ -185,13 +188,28 @@ def define(text: str, name: str | None = None, given: AbstractMapping[str, objec
             called, text, len(found.axes), physical, found, None, values)
     declared = None if extents is None else tuple(substitute(e, fixed) for e in extents)
     layout = derive(found, physical, declared)
-    plan = Plan(f"{show(definition)} {sorted(fixed.items(), key=str)}", found, layout, physical)
+    numbers = {n: int(values[n]) for n in sorted(fixed)}
+    plan = Plan(json.dumps([show_script(script), numbers]), found, layout, physical)
     mapping = StorageMapping(
         called, text, len(found[0].keys), physical, plan,
         standard(found[0], layout, physical) if len(found) == 1 else None,
         {n: a for n, a in values.items() if n not in fixed})
     _try(mapping)
     return mapping
+
+
+@lru_cache(maxsize=256)
+def restored(text: str) -> StorageMapping:
+    """The mapping that a format with this text came from (``Mapped.text``)."""
+    try:
+        name, (script, fixed) = json.loads(text.removeprefix(MAPPING))
+        whole = isinstance(name, str) and isinstance(script, str) and all(
+            type(n) is int for n in fixed.values())
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise StorageError(f"{text[:40]!r} is not the text of a storage mapping") from error
+    if not whole:
+        raise StorageError(f"{text[:40]!r} is not the text of a storage mapping")
+    return define(script, name, fixed)
 
 
 def _physical(core: Expr, statements: list[CreatePhysical], fixed: dict[str, Expr]) -> Physical:
