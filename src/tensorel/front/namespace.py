@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from tensorel.front.advise import (
+    advise,
+)
 from tensorel.front.alternatives import (
     alternatives,
 )
@@ -259,8 +262,8 @@ __array_api_version__ = api_version
 
 __all__ = [
     "Database", "Tensor", "__array_api_version__", "__array_namespace_info__", "abs", "absolute",
-    "acos", "acosh", "add", "all", "allclose", "alternatives", "any", "arange", "arccos", "arccosh",
-    "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
+    "acos", "acosh", "add", "advise", "all", "allclose", "alternatives", "any", "arange", "arccos",
+    "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
     "array_equal", "asarray", "asin", "asinh", "astype", "atan", "atan2", "atanh", "bitwise_and",
     "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
     "bitwise_xor", "bool", "broadcast_arrays", "broadcast_to", "calibrate", "can_cast", "cbrt",

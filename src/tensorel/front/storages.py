@@ -1,8 +1,10 @@
-"""Storage mappings of users: ``tr.storage``."""
+"""Storage mappings of users: ``tr.storage``. The language is loaded with the first of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +14,10 @@ from tensorel.front.array import Tensor
 from tensorel.front.base import Base, from_stored
 from tensorel.front.convert import stored_of
 from tensorel.storage.format import Format
-from tensorel.storage.mapped.mapping import StorageMapping, define
 from tensorel.storage.stored import Stored
+
+if TYPE_CHECKING:
+    from tensorel.storage.mapped.mapping import StorageMapping
 
 
 class Storage:
@@ -72,4 +76,4 @@ def storage(text: str, name: str | None = None, **arrays: object) -> Storage:
     >>> lower.arrays(A)["V"].size, (A @ np.ones(3)).to_numpy().tolist()
     (6, [1.0, 2.0, 3.0])
     """
-    return Storage(define(text, name, arrays))
+    return Storage(import_module("tensorel.storage.mapped.mapping").define(text, name, arrays))
