@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, NoReturn
 from tensorel.errors import ParseError, TypeError_
 from tensorel.front.base import wrap
 from tensorel.front.convert import asarray
-from tensorel.front.reductions import max as largest
-from tensorel.front.reductions import min as smallest
+from tensorel.front.sdql_data import GivenData
 from tensorel.ir import nodes as ir
-from tensorel.ir.ranges import Range
 from tensorel.sdql.desugar import desugar
 from tensorel.sdql.functions import FUNCTIONS
 from tensorel.sdql.lexer import KEYWORDS
@@ -21,7 +19,6 @@ from tensorel.sdql.script import parse_script
 from tensorel.sdql.syntax import CreatePhysical, CreateTensor, Declaration, Expr, Name, Script
 from tensorel.sdql.terms import Space, Value, scalar
 from tensorel.sdql.typing import Type, Types
-from tensorel.storage.stored import Stored
 
 if TYPE_CHECKING:
     from tensorel.front.array import Tensor
@@ -57,7 +54,7 @@ class _Program:
         self.text = text
         self.script = _parsed(text)
         self.given = {name: asarray(x) for name, x in given.items()}
-        self.space = Space(_data_range)
+        self.space = Space(GivenData())
         self.types: dict[str, Type] = {}
         self.env: dict[str, Value] = {}
         for name, t in self.given.items():
@@ -147,17 +144,3 @@ def _check_name(name: str) -> None:
 
 def _whole(t: Tensor) -> int:
     return int(t.to_numpy())
-
-
-def _data_range(node: ir.Tensor) -> Range | None:
-    """The smallest and the largest entry of given data."""
-    if not isinstance(node, ir.Source):
-        return None
-    if 0 in node.shape:
-        return 0, -1
-    facts = node.data.facts if isinstance(node.data, Stored) else {}
-    found = facts.get("entries_between")
-    if found is None:
-        t = wrap(node)
-        found = facts["entries_between"] = _whole(smallest(t)), _whole(largest(t))
-    return found  # type: ignore[return-value]

@@ -27,7 +27,7 @@ from tensorel.sdql.syntax import (
     walk,
 )
 from tensorel.sdql.syntax import Range as Span
-from tensorel.sdql.terms import Domain, Space, Term, Value, canonical, scalar
+from tensorel.sdql.terms import Domain, Space, Term, Value, canonical, extent, scalar
 from tensorel.sdql.zeros import vanishes
 
 #: A sum without sums inside is written out for so many terms of what it visits, others for one:
@@ -71,7 +71,7 @@ class Lowering(Operators):
         bounds = [self.space.bounds[k.name] for k in keys]
         moved = {k.name: plus(k, low) for k, (low, _) in zip(keys, bounds)}
         body = canonical(tuple([k.name for k in keys]), ir.substitute(body, moved))
-        axes = [ir.Axis(f"i{k}", high - low + 1) for k, (low, high) in enumerate(bounds)]
+        axes = [ir.Axis(f"i{k}", extent(b)) for k, b in enumerate(bounds)]
         return ir.Lambda(tuple(axes), body)
 
     # -- expressions ---------------------------------------------------------------------------

@@ -9,13 +9,13 @@ one index: fusion by construction, with its preconditions written out as guards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Any
 
 from tensorel.algebra import ops
 from tensorel.ir.affine import split_affine
-from tensorel.ir.build import as_expr, compare, minus, plus
+from tensorel.ir.build import as_expr, compare, convert, minus, plus
 from tensorel.ir.nodes import (
     BOOL,
     Axis,
@@ -26,7 +26,6 @@ from tensorel.ir.nodes import (
     Index,
     Read,
     Reduce,
-    Tensor,
     children,
     const,
     rebuild,
@@ -34,6 +33,7 @@ from tensorel.ir.nodes import (
 )
 from tensorel.ir.ranges import Range, index_range, is_affine
 from tensorel.records import dataclass
+from tensorel.sdql.joins import Data, joined
 from tensorel.sdql.scalars import DTYPES, adder, call, zero_of
 
 _FALSE, _TRUE = const(False, BOOL), const(True, BOOL)
@@ -85,12 +85,9 @@ def scalar(e: Expr, kind: str) -> Value:
 
 
 class Space:
-    """The indices of a program with their ranges, and what is known of its data.
+    """The indices of a program with their ranges, and what is known of its data."""
 
-    ``data``: the smallest and the largest entry of a tensor of integers, None if unknown.
-    """
-
-    def __init__(self, data: Callable[[Tensor], Range | None]) -> None:
+    def __init__(self, data: Data) -> None:
         self.data = data
         self.bounds: dict[str, Range] = {}
         self.fresh_names = (f"r{k}" for k in count())
@@ -132,7 +129,7 @@ class Space:
     def _opened(self, e: Expr) -> Expr:
         """``e`` with what has known bounds, as integer data has, replaced by indices."""
         if isinstance(e, Read) and e.dtype.kind in "iu" and e not in self.facts:
-            self.facts[e] = self.data(e.tensor)
+            self.facts[e] = self.data.entries(e.tensor)
         known = self.facts.get(e)
         if known is not None:
             if e not in self.opened:
@@ -196,8 +193,6 @@ class Space:
                     rest = tuple(x for x in guards if x is not g)
                     kept = Term(term.over, rest, term.keys, term.value, term.told)
                     return self.solve(self.replaced(kept, name, solution))
-        if any(self.bounds[n][0] > self.bounds[n][1] for n in term.over):
-            return None
         return term
 
     def replaced(self, term: Term, name: str, by: Expr) -> Term:
@@ -306,17 +301,28 @@ class Space:
         return found
 
     def _term(self, t: Term, kind: str) -> Expr:
+        new, matrices, guards = joined(self, t.guards)
         body = t.value
-        if t.guards:
-            test = t.guards[0]
-            for g in t.guards[1:]:
+        if kind not in ("int", "real"):
+            guards, matrices = matrices + guards, ()
+        if guards:
+            test = guards[0]
+            for g in guards[1:]:
                 test = Call(ops.logical_and, (test, g))
             body = Call(ops.where, (test, body, zero_of(kind, body.dtype)))
-        if not t.over:
+        for m in matrices:  # as factors, which are ordered and taken out of sums
+            body = Call(ops.multiply, (convert(m, body.dtype), body))
+        over = t.over + new
+        if not over:
             return body
-        moved = {n: plus(Index(n), self.bounds[n][0]) for n in t.over if self.bounds[n][0]}
-        axes = tuple(Axis(n, self.bounds[n][1] - self.bounds[n][0] + 1) for n in t.over)
+        moved = {n: plus(Index(n), self.bounds[n][0]) for n in over if self.bounds[n][0]}
+        axes = tuple(Axis(n, extent(self.bounds[n])) for n in over)
         return Reduce(adder(kind), axes, substitute(body, moved))
+
+
+def extent(bounds: Range) -> int:
+    """How many values there are."""
+    return max(bounds[1] - bounds[0] + 1, 0)
 
 
 #: The range of ``a - b`` where a comparison of integers holds; None: no bound on that side.
