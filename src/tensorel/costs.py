@@ -84,8 +84,8 @@ class Costs:
     turn: float = 8.0  # a matrix is turned if the sums read it so many times over
     across: float = 16.0  # times as slow is to read it across its rows, if no cache holds it
     expand: float = 4.0  # sums of products may cancel: they must be so many times cheaper
-    fetch_bytes: float = 4e6  # rows of larger operands are fetched ahead,
-    fetch_entries: float = 4.0  # if they have more entries than this
+    fetch_bytes: float = 1.3e5  # rows of larger operands are fetched ahead
+    far_bytes: float = 4e6  # what is larger is far from the processor
 
 
 SHIPPED = Costs()

@@ -29,7 +29,7 @@ def conversion_cost(known: Known, want: Format, costs: Costs) -> float:
         return 0.0
     shape = known.source.shape
     lines = float(shape[want.order[0]]) if want.order else 1.0
-    far = costs.convert_far if 16 * lines > costs.fetch_bytes else 0.0  # two words for a line
+    far = costs.convert_far if 16 * lines > costs.far_bytes else 0.0  # two words for a line
     if by_kernel(known, want, costs):
         return known.count * (costs.step + costs.bucket + far) + lines * costs.convert_cell \
             + costs.call

@@ -174,7 +174,7 @@ class StepBuilder:
                 known = self.known_of(r.tensor)  # type: ignore[arg-type]
                 fmt = known.slot.format
                 other = _TURNED.get(fmt.name)
-                far = self.costs.across if known.bytes_ > self.costs.fetch_bytes else 1.0
+                far = self.costs.across if known.bytes_ > self.costs.far_bytes else 1.0
                 if other is None or r.indices[fmt.order[0]] != Index(along.name) \
                         or along.name in r.indices[fmt.order[1]].free \
                         or not self.program.decisions.decide("matrix", known.slot.name, [
@@ -207,17 +207,12 @@ class StepBuilder:
         return chosen
 
     def _fetched(self, nest: Nest) -> frozenset[str]:
-        """Operands whose rows are worth fetching ahead: larger than caches near the processor,
-        with rows that repay the instructions."""
-        found = set()
-        for r in nest.operands:
-            if r.indices:
-                known = self.known_of(r.tensor)  # type: ignore[arg-type]
-                rows = known.levels[0] if known.levels else 1.0
-                if known.bytes_ > self.costs.fetch_bytes \
-                        and known.count > self.costs.fetch_entries * rows:
-                    found.add(known.slot.name)
-        return frozenset(found)
+        """Operands whose rows are fetched ahead: the cache nearest to the processor does not hold
+        them. Short rows gain most: how many entries there are is guessed at each, and a wrong
+        guess is noticed when the bounds of the row arrive."""
+        reads = [r for r in nest.operands if r.indices]
+        known = [self.known_of(r.tensor) for r in reads]  # type: ignore[arg-type]
+        return frozenset(k.slot.name for k in known if k.bytes_ > self.costs.fetch_bytes)
 
     def threads(self, nest: Nest, cost: float, operands: tuple[str, ...], written: float) -> int:
         """On how many threads a kernel runs that reads these slots and writes so many bytes."""
