@@ -3,12 +3,14 @@ on any number of ranges and threads."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tensorel as tr
+from tensorel.costs import SHIPPED
 from tensorel.engines import kernel_step
 from tensorel.engines.kernel_job import Job
 from tensorel.front.convert import stored_of
@@ -83,3 +85,20 @@ def test_places_in_32_bits_may_wrap_around() -> None:
     starts = np.array([0, 2**31 - 5, 2**31 + 7, 2**32 - 1, 2**32 + 3])
     narrow = starts.astype(np.int32)
     assert np.array_equal(kernel_step._unwrapped(narrow, 2**32 + 3), starts)
+
+
+@pytest.mark.parametrize("count", [0, 1, 40, 3000])
+def test_rows_fetched_ahead(count: int) -> None:
+    """Asking for rows in advance changes nothing, at the end of arrays neither."""
+    (a, x), (b, y) = tensor(count, 5), factor(6, (12, SHAPE[2]), "csc")
+    (c, z), (d, w) = factor(7, (SHAPE[1], 12), "csr"), factor(8, (SHAPE[2], 12), "csr")
+    (e, u), (empty, v) = factor(9, (12, 12), "dcsr"), factor(9, (0, 12), "csr")
+    rows = np.array([3, 0, 11, 11, 5])
+    with tr.options(costs=replace(SHIPPED, fetch_bytes=-1.0)):
+        check(tr.einsum("ijl,kl->ijk", a, b).compute(), np.einsum("ijl,kl->ijk", x, y))
+        for found, wanted in (
+            (tr.einsum("ikl,kj,lj->ij", a, c, d), np.einsum("ikl,kj,lj->ij", x, z, w)),
+            (c @ e @ e, z @ u @ u), (c.T @ c, z.T @ z), (e[rows], u[rows]), (empty @ e, v @ u),
+            (tr.einsum("ij,jk,ik->", e, e, e), np.einsum("ij,jk,ik->", u, u, u)),
+        ):
+            np.testing.assert_allclose(found.compute().to_numpy(), wanted, rtol=1e-12, atol=1e-12)
