@@ -7,6 +7,7 @@ import json
 import mmap
 import os
 import resource
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import tensorel as tr
 from tensorel.catalog import disk, statistics
 from tensorel.catalog.records import files_of, from_text, to_text
 from tensorel.stats.collect import collect, collect_pairs, collect_symmetry, collect_tiles
+from tensorel.storage import registry
 from tensorel.storage.registry import names
 from tensorel.storage.stored import Stored
 
@@ -110,6 +112,27 @@ def test_alternatives_survive(tmp_path: Path) -> None:
         assert "csr, csc" in repr(db)
         assert (db["A"].T @ db["A"]).sum().item() == 14.0
         db.verify()
+
+
+def test_formats_of_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A registered format survives; where it is not registered, its tensors say so."""
+    monkeypatch.setattr(registry, "_builders", dict(registry._builders))
+    registry.register("mine", lambda shape, dtype: replace(
+        registry.resolve("tril", shape, dtype), name="mine"))
+    with tr.connect(tmp_path / "db") as db:
+        db["L"] = tr.tensor(np.tril(np.ones((3, 3))), format="mine")
+        db["x"] = [1.0]
+    with tr.connect(tmp_path / "db") as db:
+        assert db["L"].format == "mine" and db["L"].sum().item() == 6
+        named = db["L"]
+    monkeypatch.undo()
+    with tr.connect(tmp_path / "db") as db:
+        with pytest.raises(tr.errors.StorageError, match=r"'mine'(.|\n)*register the package"):
+            db["L"]
+        assert db["x"].item() == 1.0
+        with pytest.raises(tr.errors.StorageError, match="'mine' cannot be kept"):
+            db["again"] = named
+        assert list(db) == ["L", "x"]
 
 
 def test_names(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -220,6 +221,16 @@ def test_a_transaction_belongs_to_its_thread(tmp_path: Path) -> None:
             thread.start()
             thread.join()
         assert seen == [1, True] and db["A"].item() == 2 and "B" not in db
+
+
+def test_sent_to_another_process(tmp_path: Path) -> None:
+    with tr.connect(tmp_path / "db", read_only=False, wait=7) as db:
+        db["A"] = [1.0]
+        with pickle.loads(pickle.dumps(db)) as copy:
+            assert copy["A"].item() == 1.0 and copy.path == db.path and copy != db
+        assert pickle.loads(pickle.dumps(db["A"])).item() == 1.0
+    with pytest.raises(TypeError, match="in memory"):
+        pickle.dumps(tr.connect())
 
 
 def test_fork(tmp_path: Path) -> None:

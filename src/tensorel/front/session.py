@@ -210,7 +210,7 @@ class Database(MutableMapping[str, "Tensor"]):
         >>> db.query("sum(<(i, j), a> in A, <j, x> in X) { i -> a * x }", X=[10, 1]).tolist()
         [12.0, 3.0]
         """
-        names = _language().wanted(_language().parse_script(_program(text)))
+        names = _language().wanted(_program(text))
         given: dict[str, object] = {n: x for n, x in tensors.items() if n in names}
         held = self._session.load_some(names - given.keys())
         given |= {n: from_stored(s) for n, s in held.items()}
@@ -253,6 +253,14 @@ class Database(MutableMapping[str, "Tensor"]):
                  trace: TracebackType | None) -> None:
         self.close()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process opens the folder itself.
+        store = self._session.store
+        if store.path is None:
+            raise TypeError_("a database in memory cannot be sent to another process",
+                             hint="use a folder: tr.connect(path)")
+        return _reconnect, (store.path, store.read_only, self._session.wait)
+
     # -- printing -----------------------------------------------------------------------------
     def __repr__(self) -> str:
         place = "in memory" if self.path is None else repr(self.path)
@@ -272,6 +280,10 @@ class Database(MutableMapping[str, "Tensor"]):
             lines.append("  " + "  ".join(map(str.ljust, row, widths)).rstrip())
         lines += ["  ..."] if count > SHOWN_TENSORS else []
         return "\n".join([*lines, *(f"  {text}" for text in state.declared.values())])
+
+
+def _reconnect(path: str, read_only: bool, wait: float) -> Database:
+    return connect(path, read_only=read_only, wait=wait)
 
 
 def _program(text: object) -> str:

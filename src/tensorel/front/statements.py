@@ -70,13 +70,15 @@ def is_tensor(text: str) -> bool:
     return isinstance(statement(text), CreateTensor)
 
 
-def wanted(script: Script) -> set[str]:
+@lru_cache(maxsize=1024)
+def wanted(text: str) -> frozenset[str]:
     """The names that a script takes from outside."""
+    script = parse_script(text)
     found = set() if script.result is None else free(script.result)
     for s in script.statements:
         found |= _names(s) | ({d.name for d in s.declared}
                               if isinstance(s, CreatePhysical) else set())
-    return found - {s.name for s in script.statements if isinstance(s, CreateTensor)}
+    return frozenset(found - {s.name for s in script.statements if isinstance(s, CreateTensor)})
 
 
 def _names(s: Statement) -> set[str]:
