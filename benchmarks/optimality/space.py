@@ -16,7 +16,8 @@ from typing import Any
 
 from optimality.counting import NS_PER_INSTRUCTION, measured
 from tensorel.config import Config
-from tensorel.engines.local import Bound, _known, bind, planned
+from tensorel.engines.binding import Bound, bind
+from tensorel.engines.local import _known, planned
 from tensorel.errors import MemoryLimitError
 from tensorel.ir.nodes import Source, Tensor, postorder
 from tensorel.ir.printer import show

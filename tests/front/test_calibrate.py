@@ -12,7 +12,7 @@ import tensorel as tr
 from tensorel import config, costs
 from tensorel.cli import main
 from tensorel.costs import SHIPPED, Costs
-from tensorel.engines.local import bind
+from tensorel.engines.binding import bind
 from tensorel.errors import TypeError_
 from tensorel.front import calibrate as module
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from tensorel.config import current
-from tensorel.engines.local import Bound, Planned, Run, bind, execute, planned
+from tensorel.engines.binding import Bound, bind
+from tensorel.engines.local import Planned, Run, execute, planned
 from tensorel.errors import MemoryLimitError
 from tensorel.plan.decide import Decision, plans
 from tensorel.storage.convert import to_dense

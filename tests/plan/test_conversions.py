@@ -9,7 +9,8 @@ import scipy.sparse as sp
 import tensorel as tr
 from tensorel.config import Config
 from tensorel.costs import SHIPPED
-from tensorel.engines.local import _known, bind, plan_for
+from tensorel.engines.binding import bind
+from tensorel.engines.local import _known, plan_for
 from tensorel.ir.nodes import Source
 from tensorel.plan.conversions import by_kernel, conversion_cost
 from tensorel.plan.known import Known

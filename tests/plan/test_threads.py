@@ -12,7 +12,8 @@ import scipy.sparse as sp
 import tensorel as tr
 from tensorel.config import Config, with_overrides
 from tensorel.costs import SHIPPED
-from tensorel.engines.local import bind, plan_for
+from tensorel.engines.binding import bind
+from tensorel.engines.local import plan_for
 from tensorel.plan.physical import KernelStep
 from tensorel.plan.threads import Work
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 
 from tensorel import rules
 from tensorel.config import Config
-from tensorel.engines.local import Planned, Run, bind, class_of, execute, is_right, plan_for
+from tensorel.engines.binding import bind, class_of
+from tensorel.engines.local import Planned, Run, execute, is_right, plan_for
 from tensorel.engines.thin import thinned
 from tensorel.ir.nodes import Tensor
 from tensorel.records import dataclass

@@ -12,7 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from tensorel.config import Config
-from tensorel.engines.local import bind, evaluate, plan_for
+from tensorel.engines.binding import bind
+from tensorel.engines.local import evaluate, plan_for
 from tensorel.errors import EngineError, MemoryLimitError
 from tensorel.ir.nodes import Axis, Index, Lambda, Read, Source, Tensor
 from tensorel.storage.convert import from_dense, to_dense

@@ -9,22 +9,20 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import cast
 from weakref import ref
 
 import numpy as np
 
-from tensorel import rules
 from tensorel.config import Config
 from tensorel.engines import bulk
+from tensorel.engines.binding import Bound, bind
 from tensorel.engines.blocked import ranked_first
 from tensorel.engines.kernel_step import run_kernel
 from tensorel.engines.thin import thinned
 from tensorel.errors import EngineError, MemoryLimitError, TypeError_
 from tensorel.forks import renewed
-from tensorel.ir.nodes import Call, Expr, Lambda, Read, Reduce, Source, Tensor, children, rebuild
+from tensorel.ir.nodes import Source, Tensor
 from tensorel.kernels.assemble import lower_nest
-from tensorel.kernels.magnitude import rounded
 from tensorel.kernels.printer import show as show_kernel
 from tensorel.kernels.spec import Slot
 from tensorel.kernels.workspaces import hopeful
@@ -91,129 +89,6 @@ class Run:
 
     def __post_init__(self) -> None:
         self.held = sum([s.nbytes for s in self.inputs.values()])
-
-
-@dataclass
-class Bound:
-    """A program over slots and the tensors for them."""
-
-    roots: list[Tensor]
-    slots: list[Source]
-    stored: dict[str, Stored]
-    key: tuple[object, ...]
-
-
-def bind(nodes: Sequence[Tensor], formats: Sequence[object], config: Config) -> Bound:
-    """Replace stored tensors by slots, numbered by first appearance: the key of the plan."""
-    binder = _Binder(config.strict)
-    roots = [binder.bound(n) for n in nodes]
-    stored = binder.stored
-    stats = tuple([class_of(s) for s in stored.values()])
-    key = (tuple(roots), tuple(formats), stats, config.optimize, config.strict,
-           config.disabled, config.memory, config.workers, config.effort, config.costs,
-           rules.version())
-    return Bound(roots, binder.slots, stored, key)
-
-
-def class_of(stored: Stored) -> object:
-    """What plans depend on beside the format: about how many entries, and in which other formats
-    the same tensor is stored."""
-    size = stored.count.bit_length()
-    others = stored.facts.get("alternatives")
-    if others is None:
-        return size
-    return size, tuple([s.kind for s in others])  # type: ignore[attr-defined]
-
-
-class _Binder:
-    """Visits a program once. No closures: a cycle would keep the user's tensors alive until the
-    next collection of garbage."""
-
-    __slots__ = ("exprs", "slots", "stored", "strict", "tensors")
-
-    def __init__(self, strict: bool) -> None:
-        self.strict = strict
-        self.tensors: dict[Tensor, Tensor] = {}
-        self.exprs: dict[Expr, Expr] = {}
-        self.slots: list[Source] = []
-        self.stored: dict[str, Stored] = {}
-
-    def bound(self, root: Tensor) -> Tensor:
-        """The tensor over slots; iterative, as programs are long chains of tensors."""
-        done, stack = self.tensors, [root]
-        while stack:
-            node = stack[-1]
-            if node in done:
-                stack.pop()
-                continue
-            if isinstance(node, Source):
-                done[node] = self._slot(node)
-                continue
-            below = node.body.reads if isinstance(node, Lambda) else children(node)
-            missing = []
-            for t in below:
-                if t not in done:
-                    if isinstance(t, Source):
-                        done[t] = self._slot(t)
-                    else:
-                        missing.append(cast(Tensor, t))
-            if missing:
-                stack.extend(reversed(missing))
-            elif isinstance(node, Lambda):
-                done[node] = Lambda(node.axes, self._expr(node.body))
-            else:
-                args = tuple([done[cast(Tensor, t)] for t in below])
-                done[node] = cast(Tensor, rebuild(node, args))
-        return done[root]
-
-    def _expr(self, e: Expr) -> Expr:
-        """An expression whose tensors are bound."""
-        if not e.reads:
-            return e
-        if type(e) is Read:
-            indices = e.indices
-            if any([i.reads for i in indices]):  # noqa: C419
-                indices = tuple([self._expr(i) for i in indices])
-            return Read(self.tensors[e.tensor], indices)
-        found = self.exprs.get(e)
-        if found is None:
-            if type(e) is Call:
-                found = Call(e.op, tuple([self._expr(a) for a in e.args]))
-            else:
-                assert isinstance(e, Reduce)
-                found = Reduce(e.op, e.axes, self._expr(e.body))
-            self.exprs[e] = found
-        return found
-
-    def _slot(self, source: Source) -> Source:
-        """The slot of a stored tensor, made once for each name that the tensor gets."""
-        data = source.data
-        assert isinstance(data, Stored), "sources of programs hold stored tensors"
-        name = _letter(len(self.slots))
-        key = f"{name}, strict" if self.strict else name
-        found = data.facts.get(key)
-        if found is None:
-            fmt, dtypes = data.signature
-            most = largest(data) if self.strict else math.inf
-            slot = Slot(name, fmt, dtypes, most=most)  # type: ignore[arg-type]
-            found = data.facts[key] = Source(slot, source.shape, source.dtype, source.fill)
-        assert isinstance(found, Source)
-        self.slots.append(found)
-        self.stored[name] = data
-        return found
-
-
-def largest(stored: Stored) -> float:
-    """A bound on the absolute values, the same for all tensors of about the same magnitude."""
-    if stored.dtype.kind in "biu" or type(stored.format).value is not Format.value:
-        return math.inf  # integers are finite anyway; the format computes its values
-    with np.errstate(all="ignore"):
-        most = float(np.abs(stored.arrays["val"]).max(initial=0))
-    return rounded(most) if most == most else math.inf
-
-
-def _letter(k: int) -> str:
-    return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[k % 26] + (str(k // 26) if k >= 26 else "")
 
 
 def _known(source: Source, stored: Stored) -> Known:

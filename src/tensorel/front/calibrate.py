@@ -17,7 +17,8 @@ import numpy as np
 
 from tensorel import config as settings
 from tensorel.costs import SHIPPED, TRUSTED, Costs, accepted, save
-from tensorel.engines.local import Run, bind, execute, plan_for
+from tensorel.engines.binding import bind
+from tensorel.engines.local import Run, execute, plan_for
 from tensorel.front.array import Tensor
 from tensorel.front.convert import asarray, from_coo, stored_of
 from tensorel.front.einsum import einsum

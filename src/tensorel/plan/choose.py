@@ -44,6 +44,11 @@ def _is_sum(d: Definition) -> bool:
     return isinstance(d.tensor, Lambda) and isinstance(d.tensor.body, Reduce)
 
 
+def _is_beside(d: Definition, reader: Definition) -> bool:
+    """A vector that a formula over vectors reads."""
+    return isinstance(reader.tensor, Lambda) and len(d.shape) == len(reader.shape) == 1
+
+
 class Chooser(IndexSolver):
     """Turns definitions into steps, one after another."""
 
@@ -53,6 +58,10 @@ class Chooser(IndexSolver):
         fusable, waiting = self._fusable(), dict[str, Definition]()
         for d in self.program.definitions:
             asked = [waiting.pop(n) for n in dict.fromkeys(_refs(d)) if n in waiting]
+            stored = [t for t in asked if not self._can_use_up(d, t)]
+            for t in stored:
+                self.place(t)
+                asked.remove(t)
             if d.name in fusable and not asked:
                 waiting[d.name] = d
             else:
@@ -64,7 +73,7 @@ class Chooser(IndexSolver):
         return plan
 
     def _fusable(self) -> set[str]:
-        """Sums that one other definition reads, each axis at an index of its own."""
+        """Sums that one other definition reads: a sum, or of a vector any formula."""
         program = self.program
         if self.strict or self.hurried or not program.config.optimize \
                 or "fuse" in program.config.disabled:
@@ -77,7 +86,24 @@ class Chooser(IndexSolver):
             d.name for d in program.definitions
             if isinstance(d.tensor, Lambda) and isinstance(d.tensor.body, Reduce) and d.shape
             and d.format is None and d.name not in program.results
-            and len(readers.get(d.name, ())) == 1 and _is_sum(readers[d.name][0])}
+            and len(readers.get(d.name, ())) == 1 and (
+                _is_sum(readers[d.name][0]) or _is_beside(d, readers[d.name][0]))}
+
+    def _can_use_up(self, d: Definition, t: Definition) -> bool:
+        """Nothing but the entries of ``t`` matters to a definition, which reads all at indices."""
+        assert isinstance(d.tensor, Lambda)
+        body, summed = d.tensor.body, False
+        if isinstance(body, Reduce):
+            body, summed = body.body, True
+        reads = [r for r in postorder(body) if isinstance(r, Read)]
+        return all(map(is_plain, reads)) and not inner_reductions(body) \
+            and self._fused(t).is_possible(self.analysis, summed)
+
+    def _fused(self, t: Definition) -> Fused:
+        assert isinstance(t.tensor, Lambda)
+        body = self.bind(t.tensor.body)
+        assert isinstance(body, Reduce)
+        return Fused(t.name, t.tensor.axes, body.op, body.axes, body.body)
 
     def place(self, d: Definition) -> Known:
         """The steps of a definition, and what is known of its result then."""
@@ -133,27 +159,21 @@ class Chooser(IndexSolver):
         less than ``below``."""
         fused: dict[Source, Fused] = {}
         for t in asked:
-            lam = t.tensor
-            assert isinstance(lam, Lambda) and isinstance(lam.body, Reduce)
-            body = self.bind(lam.body)
-            assert isinstance(body, Reduce)
-            made = Fused(t.name, lam.axes, body.op, body.axes, body.body)
-            if not made.is_possible(self.analysis):
-                return None
+            made = self._fused(t)
             known = self.known[t.ref] = self._imagined(t)
             self.known[known.slot] = known
             fused[known.source] = made
         assert isinstance(d.tensor, Lambda)
-        whole = self.bind(d.tensor.body)
-        assert isinstance(whole, Reduce)
+        body = self.bind(d.tensor.body)
+        op: ops.Operator | None = None
+        reduced: tuple[Axis, ...] = ()
+        if isinstance(body, Reduce):
+            op, reduced, body = body.op, body.axes, body.body
         fill = d.fill if d.fill is not None else fill_of(d.tensor)
         want = None if d.format is None else resolve(d.format, d.shape, d.tensor.dtype)  # type: ignore[arg-type]
-        reads = [r for r in postorder(whole) if isinstance(r, Read)]
-        if not all(map(is_plain, reads)) or inner_reductions(whole.body):
-            return None
         try:
-            return self.nest(d.name, d.tensor.axes, whole.op, whole.axes, whole.body, fill, want,
-                             fused=fused, below=below)
+            return self.nest(d.name, d.tensor.axes, op, reduced, body, fill, want, fused=fused,
+                             below=below)
         except NoLoops:
             return None
 

@@ -2,19 +2,21 @@
 
 A definition with one reader need not be stored: under a loop order of the reader that binds all but
 one of its indices, a row of it is filled in a workspace, used and forgotten (a row of A @ A in
-4-cycles); a vector's entry is one sum (A.T @ (A @ x) reads each row of A once)."""
+4-cycles); a vector's entry is one sum (A.T @ (A @ x) reads each row of A once), which any formula
+over vectors may contain (A @ x + B @ y - z is one loop over rows)."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
 
+from tensorel.algebra import ops
 from tensorel.algebra.ops import Operator
 from tensorel.ir.nodes import Axis, Expr, Index, Read, Reduce, Source, const, postorder, substitute
 from tensorel.kernels.spec import Let
 from tensorel.kernels.support import Analysis
 from tensorel.kernels.workspaces import workspace
-from tensorel.plan.definitions import inner_reductions, product
+from tensorel.plan.definitions import inner_reductions, product, replace_exprs
 from tensorel.plan.locals import Locals, Sum
 from tensorel.plan.loops import is_plain
 from tensorel.records import dataclass
@@ -32,17 +34,20 @@ class Fused:
     reduced: tuple[Axis, ...]
     body: Expr
 
-    def is_possible(self, analysis: Analysis) -> bool:
-        """Nothing but its entries matters: what is not visited is the identity."""
+    def is_possible(self, analysis: Analysis, summed: bool) -> bool:
+        """Nothing but its entries matters: what is not visited is the identity. ``summed``: a sum
+        reads it; there is nothing to use up of what has an entry everywhere."""
         assert self.op.identity is not None
         cover = analysis.cover(self.body)
         identity = const(self.op.identity(self.body.dtype), self.body.dtype)
         reads = [r for r in postorder(self.body) if isinstance(r, Read)]
-        return cover.support.kind not in ("true", "false") and cover.background is identity \
+        sparse = cover.support.kind not in ("true", "false") and cover.background is identity
+        return (sparse or (cover.support.kind == "true" and not summed)) \
             and not inner_reductions(self.body) and all(map(is_plain, reads)) \
             and 0 < len(self.reduced) < MOST_LOOPS and all(
                 r.tensor.shape[k] == self._extent(i.name)  # type: ignore[attr-defined]
-                for r in reads for k, i in enumerate(r.indices))
+                for r in reads if not r.tensor.data.format.is_dense  # type: ignore[attr-defined]
+                for k, i in enumerate(r.indices))
 
     def _extent(self, name: str) -> int:
         return next(a.extent for a in (*self.axes, *self.reduced) if a.name == name)
@@ -71,6 +76,21 @@ def fusions(order: tuple[str, ...], factors: list[Expr], times: Operator,
         found.append(Locals(body, tuple(lets), extents, {}, sums,
                             (*order[:depth], *inner, *order[depth:])))
     return found
+
+
+def pointwise_fusions(order: tuple[str, ...], body: Expr, fused: Mapping[Source, Fused]
+                      ) -> list[Locals]:
+    """The formula over vectors with each of those that are used up as a sum inside."""
+    table: dict[Expr, Expr] = {}
+    sums: list[Sum] = []
+    for r in postorder(body):
+        if isinstance(r, Read) and r.tensor in fused:
+            (part,) = _ways(order, r, fused[r.tensor], ops.add, len(sums))  # type: ignore[index]
+            assert part.sum is not None
+            table[r] = part.value
+            sums.append(part.sum)
+    loops = tuple([a.name for s in sums for a in s.value.axes])
+    return [Locals(replace_exprs(body, table), (), (), {}, tuple(sums), (*order, *loops))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from tensorel.kernels.spec import Assembly
 from tensorel.kernels.support import Formula, has
 from tensorel.plan.decide import Option
 from tensorel.plan.definitions import distributing, factors_of
-from tensorel.plan.fuse import Fused, fusions
+from tensorel.plan.fuse import Fused, fusions, pointwise_fusions
 from tensorel.plan.locals import Hoisting, Locals, hoistable, outer_reads, simulated
 from tensorel.plan.loops import (
     Operand,
@@ -203,11 +203,15 @@ class NestSearch(Outputs):
 
     def _fused(self, order: tuple[str, ...], limit: float) -> list[Choice]:
         """Definitions used up here, with and without converting operands."""
-        if self.times is None or self.counted or self.everywhere or self.whole_cells:
+        if self.op is None:
+            ways = pointwise_fusions(order, self.body, self.fused)
+        elif self.times is None or self.counted or self.everywhere or self.whole_cells:
             return []
+        else:
+            ways = fusions(order, self.factors, self.times, self.fused)
         last = max((k for k, n in enumerate(order) if n not in self.reduced), default=-1)
         found: list[Choice] = []
-        for way in fusions(order, self.factors, self.times, self.fused):
+        for way in ways:
             own = {let.slot for let in way.lets}
             operands = {r: self._operand(r) for body in (way.body, *(let.body for let in way.lets))
                         for r in self._reads(body) if r.tensor.data not in own}  # type: ignore[attr-defined]
