@@ -11,7 +11,7 @@ equality is identity and a common subexpression is one object.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from operator import attrgetter
 from threading import RLock
 from types import FunctionType
@@ -194,10 +194,18 @@ class Const(Expr):
 
 def const(value: object, dtype: DType | None = None) -> Const:
     """The literal ``value``, in its own NumPy dtype unless one is given."""
+    if dtype is INT64 and type(value) is int:
+        return _whole(value)
     if isinstance(value, np.generic) and value.dtype == dtype:
         return Const(value.tobytes(), value.dtype)
     array = np.asarray(value) if dtype is None else np.asarray(value).astype(dtype)
     return Const(array.tobytes(), array.dtype)
+
+
+@lru_cache(maxsize=1024)
+def _whole(value: int) -> Const:
+    """Places and extents, which programs are full of."""
+    return Const(np.asarray(value).astype(INT64).tobytes(), INT64)
 
 
 class Index(Expr):

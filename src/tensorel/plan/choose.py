@@ -134,7 +134,8 @@ class Chooser(IndexSolver):
         ways = [Option(0.0, (self.place(d), self._state()), "stored")]
         ways[0] = replace(ways[0], cost=spent())
         self._restore(start)
-        known = self._used_up(d, asked, ways[0].cost - self.costs.call)
+        below = ways[0].cost - self.costs.call
+        known = self._used_up(d, asked, below) if self._may_pay(d, asked, below) else None
         if known is not None:
             known = self._keep(d, known)
             ways.append(Option(spent(), (known, self._state()), "used up"))
@@ -144,6 +145,21 @@ class Chooser(IndexSolver):
         if state is not ways[0].value[1]:
             self.program.fire("fuse: an intermediate is used up where it is made", len(asked))
         return known
+
+    def _may_pay(self, d: Definition, asked: list[Definition], below: float) -> bool:
+        """Intermediates may cost less where they are used up. A row of one is filled by the loops
+        that would have stored it, point by point, all of it where no sparse operand of the reader
+        asks for less; what is saved is what storing and reading it takes."""
+        if self.program.decisions.listing:
+            return True
+        names = {t.name for t in asked}
+        least = 0.0
+        for t in asked:
+            cost, visits = self.looped.get(t.name, (0.0, 0.0))
+            least += cost + (visits * self.costs.workspace_add if len(t.shape) > 1 else 0.0)
+        return least < below or any(
+            not self.known[s.data].slot.format.is_dense for s in sources_of(d.tensor)
+            if getattr(s.data, "name", "") not in names)
 
     def _state(self) -> tuple[Any, ...]:
         return (list(self.steps), dict(self.known), dict(self.conversions), self.counter,

@@ -4,7 +4,15 @@
 from __future__ import annotations
 
 from tensorel.ir.nodes import Expr, Index, Lambda, Read, Reduce, Source, postorder, substitute
-from tensorel.plan.definitions import Definition, Program, Ref, replace_exprs, sources_of
+from tensorel.plan.definitions import (
+    Definition,
+    Program,
+    Ref,
+    distributing,
+    factors_of,
+    replace_exprs,
+    sources_of,
+)
 from tensorel.rewrite.polynomial import canonical
 
 
@@ -23,13 +31,16 @@ def share_transposed(program: Program) -> None:
             groups.setdefault(key, []).append(d)
     instead: dict[object, Source] = {}
     for group in groups.values():
-        forms: dict[object, Definition] = {}
-        for d in group if len(group) > 1 else ():
-            same = forms.get(_form(d, exchanged=True)) if forms else None
-            if same is not None and d.ref not in fixed and d.format is None:
-                instead[d.ref] = same.source()
-            else:
-                forms.setdefault(_form(d, exchanged=False), d)
+        if len(group) > 1:
+            quick = all([_product(d, exchanged=False) is not None for d in group])  # noqa: C419
+            form = _product if quick else _form
+            forms: dict[object, Definition] = {}
+            for d in group:
+                same = forms.get(form(d, exchanged=True)) if forms else None
+                if same is not None and d.ref not in fixed and d.format is None:
+                    instead[d.ref] = same.source()
+                else:
+                    forms.setdefault(form(d, exchanged=False), d)
     if instead:
         program.fire("share-transposed: a matrix and its transpose are computed once",
                      len(instead))
@@ -54,6 +65,36 @@ def _form(d: Definition, exchanged: bool) -> object:
     axes = lam.axes[::-1] if exchanged else lam.axes
     places: dict[str, Expr] = {a.name: Index(f"\1{k}") for k, a in enumerate(axes)}
     return canonical(substitute(lam.body, places)), tuple(a.extent for a in axes)
+
+
+def _product(d: Definition, exchanged: bool) -> object:
+    """The same for a product of reads at indices, in which each index is told from the others by
+    where it stands; else None. Equal forms are equal products: indices are numbered."""
+    lam = d.tensor
+    assert isinstance(lam, Lambda) and isinstance(lam.body, Reduce)
+    times = distributing(lam.body.op, lam.body.body)
+    factors = [] if times is None else factors_of(lam.body.body, times)
+    reads = [(id(f.tensor), [i.name for i in f.indices if isinstance(i, Index)])
+             for f in factors if isinstance(f, Read)]
+    if times is None or len(reads) < len(factors) or any(
+            len(names) < len(f.indices) for f, (_, names) in zip(factors, reads)):  # type: ignore[attr-defined]
+        return None
+    axes = lam.axes[::-1] if exchanged else lam.axes
+    looks = {a.name: hash((a.extent, -k if k <= len(axes) else 0))
+             for k, a in enumerate((*axes, *lam.body.axes), 1)}
+    for _ in lam.body.axes:
+        near: dict[str, list[int]] = {n: [look] for n, look in looks.items()}
+        for tensor, names in reads:
+            whole = hash((tensor, *[looks[n] for n in names]))
+            for k, n in enumerate(names):
+                near[n].append(hash((whole, k)))
+        looks = {n: hash(tuple(sorted(seen))) for n, seen in near.items()}
+    numbers = {look: k for k, look in enumerate(sorted(looks.values()))}
+    if len(numbers) < len(looks):
+        return None
+    extents = sorted([(numbers[looks[a.name]], a.extent) for a in (*axes, *lam.body.axes)])
+    return (tuple([numbers[looks[a.name]] for a in axes]), tuple(extents), tuple(sorted(
+        [(tensor, tuple([numbers[looks[n]] for n in names])) for tensor, names in reads])))
 
 
 def _exchanged(body: Expr, instead: dict[object, Source]) -> Expr:

@@ -44,6 +44,7 @@ class NestSearch(Outputs):
 
     fused: Mapping[Source, Fused] = MappingProxyType({})
     below = math.inf
+    least, visits = math.inf, math.inf  # of the loops that were tried: their cost, their points
 
     def _orders(self) -> list[tuple[str, ...]]:
         """Loop orders; the reduced indices of sums whose order shows stay as they were written."""
@@ -185,6 +186,9 @@ class NestSearch(Outputs):
                    ) -> list[Choice]:
         """``first``: the cost of conversions, ``cost`` of the loops."""
         cost += sim.iterations * self.slow * self.costs.function
+        if cost + first < math.inf:
+            self.least, self.visits = min(self.least, cost + first), min(
+                self.visits, sim.iterations)
         if cost + first >= limit:
             return []
         return [Choice(order, sim, output, cost + first + extra, converts, axes_order, first)

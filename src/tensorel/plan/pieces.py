@@ -6,6 +6,8 @@ itself. Each piece is then a product of its own: X @ w over a star join never ma
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from tensorel.algebra import ops
 from tensorel.ir.affine import split_affine
 from tensorel.ir.build import int_value, minus, plus, times
@@ -15,13 +17,21 @@ from tensorel.ir.nodes import (
     Expr,
     Index,
     Lambda,
+    Node,
     Read,
     Reduce,
     Source,
     postorder,
     substitute,
 )
-from tensorel.plan.definitions import Definition, Program, inner_reductions
+from tensorel.plan.definitions import (
+    Definition,
+    Program,
+    distributing,
+    factors_of,
+    inner_reductions,
+    product,
+)
 from tensorel.plan.lift import define_part
 
 MOST_PIECES = 16
@@ -49,9 +59,14 @@ def split_pieces(program: Program) -> None:
 
 def _is_piecewise(program: Program, e: Expr) -> bool:
     """A choice by an index between formulas of which one has a reduction or is sparse."""
-    return any(isinstance(x, Call) and x.op is ops.where and threshold(x.args[0]) is not None
-               and any(inner_reductions(a) or not _is_dense(program, a) for a in x.args[1:])
-               for x in postorder(e))
+    return any(_choice(x) and any(
+        inner_reductions(a) or not _is_dense(program, a) for a in x.args[1:])  # type: ignore[attr-defined]
+        for x in postorder(e))
+
+
+def _choice(x: Node) -> bool:
+    """A choice by an index."""
+    return isinstance(x, Call) and x.op is ops.where and threshold(x.args[0]) is not None
 
 
 def _is_dense(program: Program, e: Expr) -> bool:
@@ -62,8 +77,13 @@ def _is_dense(program: Program, e: Expr) -> bool:
 def threshold(condition: Expr) -> tuple[str, int, bool] | None:
     """(index, t, below) for a condition that holds for index < t, or not below it."""
     if not isinstance(condition, Call) or condition.op not in _TRUE_BELOW \
-            or len(condition.free) != 1 or any(isinstance(e, Read) for e in postorder(condition)):
+            or len(condition.free) != 1 or condition.reads:
         return None
+    return _threshold(condition)
+
+
+@lru_cache(maxsize=256)  # each choice is looked at in every part that it is taken apart into
+def _threshold(condition: Call) -> tuple[str, int, bool] | None:
     (name,) = condition.free
     left, right = (split_affine(a, name) for a in condition.args)
     if left is None or right is None or left[0] - right[0] != 1:
@@ -85,7 +105,7 @@ class _Splitter:
     def _go(self, e: Expr, extents: dict[str, int]) -> Expr:
         match e:
             case Call():
-                return Call(e.op, tuple([self._go(a, extents) for a in e.args]))
+                return _same(e, tuple([self._go(a, extents) for a in e.args]))
             case Reduce():
                 inner = extents | {a.name: a.extent for a in e.axes}
                 return self._reduce(Reduce(e.op, e.axes, self._go(e.body, inner)), extents)
@@ -111,11 +131,26 @@ class _Splitter:
                                    self._range(r, name, t, own[name], extents)))
             if name in self.outputs and r.free <= self.outputs.keys():
                 self.pieces += 1
+                r = self._shared(r, name, own)
                 first = self._piece(r, name, 0, t, extents)
                 second = self._piece(r, name, t, own[name], extents)
                 return Call(ops.where, (x.args[0], *((first, second) if below else
                                                      (second, first))))
         return r
+
+    def _shared(self, r: Reduce, name: str, extents: dict[str, int]) -> Reduce:
+        """Factors with reductions that all pieces along an index have are stored for them, as
+        formulas with several readers are (the residual in X.T @ (X @ w - y))."""
+        times = distributing(r.op, r.body)
+        if times is None:
+            return r
+        factors = factors_of(r.body, times)
+        for k, f in enumerate(factors):
+            if isinstance(f, Call) and f.free and name not in f.free and inner_reductions(f) \
+                    and not any(_choice(x) for x in postorder(f)):
+                factors[k], made = define_part(self.program, f, extents)
+                self.made.append(made)
+        return Reduce(r.op, r.axes, product(factors, times))
 
     def _range(self, r: Reduce, name: str, lo: int, hi: int, extents: dict[str, int]) -> Expr:
         """The part of a reduction over lo <= name < hi."""
@@ -147,6 +182,8 @@ def shifted(e: Expr, name: str, by: int) -> Expr:
 
 def _neat(e: Expr, name: str) -> Expr:
     """Affine indices of reads as a*name + b, constants added up."""
+    if name not in e.free:
+        return e
     match e:
         case Read():
             return Read(e.tensor, tuple([_affine(i, name) for i in e.indices]))
@@ -188,4 +225,4 @@ def decide(e: Expr, extents: dict[str, int]) -> Expr:
 
 
 def _same(e: Call, args: tuple[Expr, ...]) -> Expr:
-    return e if all(a is b for a, b in zip(args, e.args)) else Call(e.op, args)
+    return e if args == e.args else Call(e.op, args)

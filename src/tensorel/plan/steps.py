@@ -40,6 +40,7 @@ class StepBuilder:
         self.steps: list[Step] = []
         self.conversions: dict[tuple[str, object], Known] = {}
         self.counter = 0
+        self.looped: dict[str, tuple[float, float]] = {}  # least cost of loops, points visited
         self.strict = program.config.strict
         self.analysis = Analysis(self.strict)
         self.hurried = len(program.definitions) > MANY
@@ -137,6 +138,7 @@ class StepBuilder:
         search.fills_up = planned is not None and planned.dense and planned.facts is not None
         fill = search.fill
         choice = search.best(name)
+        self.looped[name] = search.least, search.visits
         signed = self.strict and op is not ops.add and body.dtype.kind in "fc"
         if keep_fill or isinstance(body, Read) or signed:  # moved, not made; or -0 is not +0
             choice = replace(choice, output=replace(choice.output, keep_fill=True))
