@@ -90,7 +90,7 @@ class Node(metaclass=_Interned):
     they are a tenth of the time of importing the package, and nodes of the time of small calls.
     """
 
-    __slots__ = ("__weakref__", "_fill", "_text", "_whole")
+    __slots__ = ("__weakref__", "_fill", "_inside", "_text", "_whole")
     __match_args__: tuple[str, ...] = ()
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -428,27 +428,38 @@ def postorder(*roots: Node) -> list[Node]:
     return list(done)
 
 
+_inside = Memo[tuple[Read, ...]]("_inside")
+
+
+def reads_in(e: Expr) -> tuple[Read, ...]:
+    """The reads below, each once, in the order of ``postorder``; looked for once."""
+    found = _inside.get(e)
+    if found is None:
+        found = _inside[e] = tuple([x for x in postorder(e) if type(x) is Read])
+    return found
+
+
 def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
     """``expr`` with free indices replaced. Bound names must not clash with free names of values.
 
     Lambdas are closed, so substitution never enters a tensor.
     """
-    if not values or values.keys().isdisjoint(expr.free):
+    apart = values.keys().isdisjoint
+    if apart(expr.free):
         return expr
     memo: dict[Expr, Expr] = {}
 
     def go(e: Expr) -> Expr:
-        if values.keys().isdisjoint(e.free):
-            return e
         found = memo.get(e)
         if found is None:
             match e:
                 case Index():
                     found = values[e.name]
                 case Read():
-                    found = Read(e.tensor, tuple([go(i) for i in e.indices]))
+                    found = Read(e.tensor, tuple([
+                        i if apart(i.free) else go(i) for i in e.indices]))
                 case Call():
-                    found = Call(e.op, tuple([go(a) for a in e.args]))
+                    found = Call(e.op, tuple([a if apart(a.free) else go(a) for a in e.args]))
                 case Reduce():
                     found = Reduce(e.op, e.axes, go(e.body))
                 case _:
@@ -462,5 +473,5 @@ def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
 __all__ = [
     "BOOL", "DTYPES", "INT64", "Axis", "Bulk", "Call", "Const", "DType", "Expr", "Index", "Lambda",
     "Local", "Node", "Operator", "Read", "Reduce", "Scalar", "Source", "Tensor", "children",
-    "const", "postorder", "rebuild", "substitute",
+    "const", "postorder", "reads_in", "rebuild", "substitute",
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tensorel.algebra import ops
 from tensorel.ir.affine import determined
-from tensorel.ir.nodes import Axis, Const, Expr, Index, Read, const, postorder
+from tensorel.ir.nodes import Axis, Const, Expr, Index, Read, const, reads_in
 from tensorel.kernels.lower import absent
 from tensorel.kernels.support import Analysis, Formula, repeat_constant, rounds
 from tensorel.plan.estimate import filled, formula_density
@@ -50,10 +50,9 @@ class Aggregate:
             if background is not None:
                 self.fill = background
         self._count_missing(op, strict)
-        reads = [e for e in postorder(body) if isinstance(e, Read)]
         self.operands = [
             operand(r, chooser.known_of(r.tensor).levels, chooser.known_of(r.tensor).count)  # type: ignore[arg-type]
-            for r in reads
+            for r in reads_in(body)
         ]
 
     def _count_missing(self, op: ops.Operator | None, strict: bool) -> None:
@@ -92,7 +91,7 @@ class Aggregate:
             return
         self.counted = True
         self.residual = residual
-        if not any(isinstance(e, Read) for e in postorder(residual)):
+        if not residual.reads:
             self.residual = self.chooser.analysis.cover(residual).background or residual
         self.reduced_support = cover.support
 

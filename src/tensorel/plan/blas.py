@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tensorel.algebra import ops
-from tensorel.ir.nodes import Axis, Call, Const, Expr, Index, Lambda, Read
+from tensorel.ir.nodes import Axis, Call, Const, Expr, Index, Lambda, Read, Tensor
 from tensorel.ir.printer import show
 from tensorel.plan.physical import BlasStep
 from tensorel.storage.format import Format
@@ -27,6 +28,11 @@ def _dense_read(e: Expr) -> tuple[Read, tuple[str, ...]] | None:
     if len(names) != len(e.indices) or len(set(names)) != len(names):
         return None
     return e, names
+
+
+def _text(name: str, out: tuple[str, ...], summed: list[str], body: Expr,
+          names: dict[Tensor, str]) -> str:
+    return f"{name}[{', '.join(out)}] = sum({', '.join(summed)}) {show(body, names)}"
 
 
 def blas_step(chooser: StepBuilder, name: str, lam: Lambda, op: ops.Operator | None,
@@ -54,8 +60,9 @@ def blas_step(chooser: StepBuilder, name: str, lam: Lambda, op: ops.Operator | N
         return None
     fmt = resolve("dense", lam.shape, body.dtype)
     size = math.prod(float(n) for n in lam.shape)
-    from_names = {e.tensor: e.tensor.data.name for e, _ in (left, right)}  # type: ignore[attr-defined]
-    text = f"{name}[{', '.join(out)}] = sum({', '.join(sorted(names))}) {show(body, from_names)}"
+    from_names: dict[Tensor, str] = {
+        e.tensor: e.tensor.data.name for e, _ in (left, right)}  # type: ignore[attr-defined]
+    text = partial(_text, name, out, sorted(names), body, from_names)
     slot = chooser.slot(name, fmt, body.dtype, lam.shape, size)
     bytes_ = size * body.dtype.itemsize
     copies = sum(math.prod(e.tensor.shape) * e.dtype.itemsize for e, _ in (left, right))

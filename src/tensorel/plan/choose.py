@@ -8,17 +8,7 @@ from typing import Any
 
 from tensorel.algebra import ops
 from tensorel.ir.analysis import fill as fill_of
-from tensorel.ir.nodes import (
-    Axis,
-    Bulk,
-    Const,
-    Expr,
-    Lambda,
-    Read,
-    Reduce,
-    Source,
-    postorder,
-)
+from tensorel.ir.nodes import Axis, Bulk, Const, Expr, Lambda, Reduce, Source, reads_in
 from tensorel.kernels.spec import Slot
 from tensorel.plan.blas import blas_step
 from tensorel.plan.decide import Option
@@ -95,8 +85,7 @@ class Chooser(IndexSolver):
         body, summed = d.tensor.body, False
         if isinstance(body, Reduce):
             body, summed = body.body, True
-        reads = [r for r in postorder(body) if isinstance(r, Read)]
-        return all(map(is_plain, reads)) and not inner_reductions(body) \
+        return all(map(is_plain, reads_in(body))) and not inner_reductions(body) \
             and self._fused(t).is_possible(self.analysis, summed)
 
     def _fused(self, t: Definition) -> Fused:

@@ -243,6 +243,11 @@ def reading(tensor: Lambda | Bulk | Source, instead: dict[object, Source]
 
 
 def sources_of(t: Tensor | Expr) -> list[Source]:
+    """The stored tensors and definitions that are read below, each once."""
+    body = t.body if isinstance(t, Lambda) else t
+    found = body.reads if isinstance(body, Expr) else ()
+    if found and all([type(x) is Source for x in found]):  # noqa: C419
+        return list(found)  # type: ignore[arg-type]
     return [n for n in postorder(t) if isinstance(n, Source)]
 
 

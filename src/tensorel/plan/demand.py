@@ -30,7 +30,7 @@ from tensorel.ir.nodes import (
     Source,
     Tensor,
     const,
-    postorder,
+    reads_in,
     substitute,
 )
 from tensorel.plan.decide import Option
@@ -172,7 +172,7 @@ def _source(read: Read) -> Source:
 
 
 def _reads(body: Expr, ref: Ref) -> list[Read]:
-    return [e for e in postorder(body) if isinstance(e, Read) and _source(e).data == ref]
+    return [e for e in reads_in(body) if _source(e).data == ref]
 
 
 def _asked(program: Program, lam: Lambda, read: Read, axis: int, made: frozenset[object]
@@ -219,9 +219,9 @@ def _beside(program: Program, body: Expr, read: Read) -> list[Read]:
     for k, part in enumerate(parts):
         if isinstance(part, Read) and times is not None and _absent_is(part, times) \
                 and not estimator.of(_source(part)).dense and not any(
-                    read in postorder(i) for i in part.indices):
+                    read in reads_in(i) for i in part.indices):
             if part is not read and any(
-                    read in postorder(p) for j, p in enumerate(parts) if j != k):
+                    read in reads_in(p) for j, p in enumerate(parts) if j != k):
                 found.append(part)
         elif isinstance(part, Call) and part.op is ops.where:
             found += _condition(part, read)
@@ -231,8 +231,8 @@ def _beside(program: Program, body: Expr, read: Read) -> list[Read]:
 def _condition(choice: Call, read: Read) -> list[Read]:
     """The condition of ``where(p, a, c)`` if the read stands in ``a`` alone."""
     p, a, c = choice.args
-    if isinstance(p, Read) and not bool(_source(p).fill.value) and read in postorder(a) \
-            and read not in postorder(c) and read not in postorder(p):
+    if isinstance(p, Read) and not bool(_source(p).fill.value) and read in reads_in(a) \
+            and read not in reads_in(c) and read not in reads_in(p):
         return [p]
     return []
 
@@ -250,7 +250,7 @@ def _absent_is(read: Read, times: ops.Operator) -> bool:
 def _pays(program: Program, d: Definition, lam: Lambda, s: Slices) -> bool:
     """The slices left out cost more than finding those that stay."""
     estimator = Estimator(program.stats)
-    reads = [e for e in postorder(lam.body) if isinstance(e, Read)]
+    reads = reads_in(lam.body)
     work = max([float(product_of(lam.axes)), *(estimator.of(_source(r)).count for r in reads)])
     dense = isinstance(lam.body, Reduce) and all(estimator.of(_source(r)).dense for r in reads)
     whole = work / (program.config.costs.blas_speed if dense else 1.0)

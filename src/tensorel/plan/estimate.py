@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from tensorel.ir.nodes import Expr, Read, Reduce, Source, postorder
+from tensorel.ir.nodes import Expr, Read, Reduce, Source
 from tensorel.kernels.support import Analysis, Formula
 from tensorel.plan.definitions import Stats
 from tensorel.stats.facts import TensorStats
@@ -62,10 +62,7 @@ class Estimator:
 
     def is_dense(self, e: Expr) -> bool:
         """Every read below is of a dense tensor."""
-        return all(
-            self.of(r.tensor).dense
-            for r in postorder(e) if isinstance(r, Read) and isinstance(r.tensor, Source)
-        )
+        return all([self.of(t).dense for t in e.reads if isinstance(t, Source)])  # noqa: C419
 
 
 def _expected(r: Relation, share: float) -> Relation:

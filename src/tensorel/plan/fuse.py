@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from tensorel.algebra import ops
 from tensorel.algebra.ops import Operator
-from tensorel.ir.nodes import Axis, Expr, Index, Read, Reduce, Source, const, postorder, substitute
+from tensorel.ir.nodes import Axis, Expr, Index, Read, Reduce, Source, const, reads_in, substitute
 from tensorel.kernels.spec import Let
 from tensorel.kernels.support import Analysis
 from tensorel.kernels.workspaces import workspace
@@ -40,7 +40,7 @@ class Fused:
         assert self.op.identity is not None
         cover = analysis.cover(self.body)
         identity = const(self.op.identity(self.body.dtype), self.body.dtype)
-        reads = [r for r in postorder(self.body) if isinstance(r, Read)]
+        reads = reads_in(self.body)
         sparse = cover.support.kind not in ("true", "false") and cover.background is identity
         return (sparse or (cover.support.kind == "true" and not summed)) \
             and not inner_reductions(self.body) and all(map(is_plain, reads)) \
@@ -83,8 +83,8 @@ def pointwise_fusions(order: tuple[str, ...], body: Expr, fused: Mapping[Source,
     """The formula over vectors with each of those that are used up as a sum inside."""
     table: dict[Expr, Expr] = {}
     sums: list[Sum] = []
-    for r in postorder(body):
-        if isinstance(r, Read) and r.tensor in fused:
+    for r in reads_in(body):
+        if r.tensor in fused:
             (part,) = _ways(order, r, fused[r.tensor], ops.add, len(sums))  # type: ignore[index]
             assert part.sum is not None
             table[r] = part.value

@@ -7,7 +7,18 @@ from dataclasses import replace
 from tensorel.algebra import ops
 from tensorel.ir.affine import split_affine
 from tensorel.ir.build import both, compare, floordiv, minus, modulo
-from tensorel.ir.nodes import Axis, Call, Expr, Index, Read, Reduce, Source, const, postorder
+from tensorel.ir.nodes import (
+    Axis,
+    Call,
+    Expr,
+    Index,
+    Read,
+    Reduce,
+    Source,
+    const,
+    postorder,
+    reads_in,
+)
 from tensorel.kernels.spec import Assembly, Nest, Output, Slot
 from tensorel.plan.definitions import replace_exprs
 from tensorel.plan.known import Known, index_dtype, index_dtypes
@@ -23,14 +34,12 @@ class IndexSolver(StepBuilder):
         """Reads of sparse operands that loops cannot follow are stored again, rekeyed."""
         table: dict[Expr, Expr] = {}
         extents = dict(extents)
-        for e in postorder(body):
-            if isinstance(e, Reduce):
-                extents.update({a.name: a.extent for a in e.axes})
-        for e in postorder(body):
-            if not isinstance(e, Read) or e.tensor.data.format.is_dense:  # type: ignore[attr-defined]
-                continue
-            if all(self._can_follow(i) for i in e.indices):
-                continue
+        wrong = [e for e in reads_in(body) if not e.tensor.data.format.is_dense  # type: ignore[attr-defined]
+                 and not all(self._can_follow(i) for i in e.indices)]
+        for r in postorder(body) if wrong else ():
+            if isinstance(r, Reduce):
+                extents.update({a.name: a.extent for a in r.axes})
+        for e in wrong:
             rekeyed = self._rekey(e, extents)
             if rekeyed is not None:
                 table[e] = rekeyed
@@ -39,8 +48,8 @@ class IndexSolver(StepBuilder):
     def _can_follow(self, e: Expr) -> bool:
         if not e.free:
             return True
-        if any(isinstance(x, Read) for x in postorder(e)):
-            return False
+        if isinstance(e, Index) or e.reads:
+            return not e.reads
         parts = [split_affine(e, n) for n in e.free]
         return all(p is not None and p[0] > 0 for p in parts)
 

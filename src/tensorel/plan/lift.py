@@ -17,9 +17,9 @@ from tensorel.ir.nodes import (
     Lambda,
     Read,
     Reduce,
-    Source,
     const,
     postorder,
+    reads_in,
 )
 from tensorel.kernels.support import Formula
 from tensorel.plan.decide import Option
@@ -201,10 +201,8 @@ def _stays(program: Program, r: Reduce, core: Expr, axes: tuple[Axis, ...]) -> b
         return False
     stored = _repeated_parts(r, r.free | {a.name for a in r.axes})
     rest = replace_exprs(r.body, {e: const(1, e.dtype) for e in stored})
-    for x in postorder(rest):
-        if isinstance(x, Read) and isinstance(x.tensor, Source) \
-                and not estimator.of(x.tensor).dense:
-            return False  # sparse operands inside would be searched for each point
+    if not estimator.is_dense(rest):
+        return False  # sparse operands inside would be searched for each point
     points = search_size(axes) * estimator.density(support)
     inside = points * product_of(r.axes) * loops_inside(rest)
     whole = search_size(axes) * product_of(r.axes) / program.config.costs.blas_speed \
@@ -240,8 +238,7 @@ def store_factors(program: Program) -> None:
         for e in exprs:
             if isinstance(e, Read) or e.free == names or inner_reductions(e) or not e.free:
                 continue
-            reads = [x for x in postorder(e) if isinstance(x, Read)]
-            if len(reads) < 2:
+            if len(reads_in(e)) < 2:
                 continue
             own = tuple(Axis(n, extents[n]) for n in sorted(e.free, key=list(extents).index))
             stats = _stats(program, e, own)

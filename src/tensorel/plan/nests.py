@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from tensorel.ir.nodes import Call, Expr, Read, Source, postorder
+from tensorel.ir.nodes import Call, Expr, Read, Source, postorder, reads_in
 from tensorel.kernels.flat import flat_level
 from tensorel.kernels.spec import Assembly
 from tensorel.kernels.support import Formula, has
@@ -248,7 +248,7 @@ class NestSearch(Outputs):
 
     def _reads(self, body: Expr) -> list[Read]:
         if body not in self.inside:
-            self.inside[body] = [r for r in postorder(body) if isinstance(r, Read)]
+            self.inside[body] = list(reads_in(body))
         return self.inside[body]
 
     def _simulated(self, order: tuple[str, ...], last: int, found: Locals,

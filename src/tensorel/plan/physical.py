@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tensorel.algebra.ops import DType
-from tensorel.ir.nodes import Const, Expr, Source, Tensor, postorder
+from tensorel.ir.nodes import Axis, Const, Expr, Source, Tensor
 from tensorel.ir.printer import show
 from tensorel.kernels.spec import Nest, Slot
 from tensorel.plan.definitions import Definition, Question
@@ -28,7 +29,7 @@ class Step:
     shape: tuple[int, ...]
     dtype: DType
     fill: Const
-    text: str
+    about: str | Callable[[], str]
     count: float = 0.0
     bytes_: float = 0.0
     bound: float = 0.0
@@ -39,6 +40,11 @@ class Step:
     @property
     def inputs(self) -> tuple[str, ...]:
         return ()
+
+    @property
+    def text(self) -> str:
+        """What it computes, as a formula; written when somebody wants to read it."""
+        return self.about if isinstance(self.about, str) else self.about()
 
 
 @dataclass(eq=False)
@@ -62,9 +68,13 @@ class KernelStep(Step):
 def shown(e: Expr) -> str:
     """A formula over slots, by their names."""
     names: dict[Tensor, str] = {
-        t: t.data.name for t in postorder(e)  # type: ignore[attr-defined]
-        if isinstance(t, Source)}
+        t: t.data.name for t in e.reads if isinstance(t, Source)}  # type: ignore[attr-defined]
     return show(e, names)
+
+
+def shown_as(name: str, axes: tuple[Axis, ...], e: Expr) -> str:
+    """The same as a definition."""
+    return f"{name}[{', '.join(a.name for a in axes)}] = {shown(e)}"
 
 
 @dataclass(eq=False)

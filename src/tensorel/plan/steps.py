@@ -5,10 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from tensorel.algebra import ops
 from tensorel.algebra.ops import DType
-from tensorel.ir.nodes import Axis, Call, Const, Expr, Index, Read, Reduce, Source, postorder
+from tensorel.ir.nodes import (
+    Axis,
+    Call,
+    Const,
+    Expr,
+    Index,
+    Read,
+    Reduce,
+    Source,
+    postorder,
+    reads_in,
+)
 from tensorel.kernels.magnitude import Magnitudes, rounded
 from tensorel.kernels.spec import Nest, Slot
 from tensorel.kernels.support import Analysis
@@ -20,7 +32,7 @@ from tensorel.plan.known import Known, index_dtype, index_dtypes, level_sizes
 from tensorel.plan.loops import Operand, along, operand
 from tensorel.plan.nests import NestSearch
 from tensorel.plan.outputs import Choice
-from tensorel.plan.physical import ConvertStep, KernelStep, Step, shown
+from tensorel.plan.physical import ConvertStep, KernelStep, Step, shown_as
 from tensorel.plan.threads import threads_for, work_of
 from tensorel.storage.format import Format
 from tensorel.storage.registry import resolve
@@ -170,8 +182,8 @@ class StepBuilder:
         table: dict[Expr, Expr] = {}
         for e in inner_reductions(body):
             along = e.axes[-1]
-            for r in postorder(e.body):
-                if not isinstance(r, Read) or len(r.indices) != 2 or r in table:
+            for r in reads_in(e.body):
+                if len(r.indices) != 2 or r in table:
                     continue
                 known = self.known_of(r.tensor)  # type: ignore[arg-type]
                 fmt = known.slot.format
@@ -277,7 +289,7 @@ class StepBuilder:
         slot = self.slot(name, final, dtype, shape, count)
         if self.strict:
             slot = replace(slot, most=rounded(Magnitudes().of(whole)))
-        text = f"{name}[{', '.join(a.name for a in axes)}] = {shown(whole)}"
+        text = partial(shown_as, name, axes, whole)
         step = KernelStep(
             slot, shape, dtype, fill, text, count, size, max(bound, size),
             choice.cost - choice.first, nest=nest,
