@@ -11,6 +11,7 @@ from itertools import permutations
 
 from tensorel import config as settings
 from tensorel.engines import local
+from tensorel.engines.binding import bind
 from tensorel.errors import MemoryLimitError, TypeError_
 from tensorel.front.array import Tensor
 from tensorel.front.base import from_stored
@@ -179,7 +180,7 @@ class _Adviser:
             tensors = {n: _alternatives(found) for n, found in kept.items()}
             made = asarray(sdql(program, **tensors) if isinstance(program, str)
                            else program(**tensors))
-            bound = local.bind([made.node], [None], self.config)
+            bound = bind([made.node], [None], self.config)
             self._known[key] = local.plan_for(bound, [None], self.config, anew=True).plan.cost
         return self._known[key]
 
