@@ -1,4 +1,5 @@
-"""MatRel's ground at constant nnz and growing shape: cost must follow nnz, not m * n."""
+"""MatRel's ground at constant nnz and growing shape, and at constant shape and growing nnz: cost
+must follow nnz, not m * n."""
 
 from __future__ import annotations
 
@@ -18,15 +19,16 @@ NNZ = 1_000_000
 #: Rows and columns, from one cell in 25 stored to one in 100,000,000.
 SIDES = (5_000, 50_000, 500_000, 10_000_000)
 RANK = 20
+MORE = 4  # times the entries, where the growth with them is measured
 
 
-def _matrix(side: int, scale: float) -> Any:
+def _matrix(side: int, scale: float, more: int = 1) -> Any:
     side = max(int(side * scale), 20)
-    return uniform(max(int(NNZ * scale), 60), seed=31, rows=side, columns=side)
+    return uniform(max(int(more * NNZ * scale), 60), seed=31, rows=side, columns=side)
 
 
-def _row_sum(side: int, scale: float) -> Contest:
-    a = _matrix(side, scale)
+def _row_sum(side: int, scale: float, more: int = 1) -> Contest:
+    a = _matrix(side, scale, more)
     t, ones = tr.asarray(a), np.ones(a.shape[1])
     return Contest(
         lambda: (t.T @ t).sum(axis=1),
@@ -40,8 +42,8 @@ def _row_sum(side: int, scale: float) -> Contest:
     )
 
 
-def _trace(side: int, scale: float) -> Contest:
-    a = _matrix(side, scale)
+def _trace(side: int, scale: float, more: int = 1) -> Contest:
+    a = _matrix(side, scale, more)
     t = tr.asarray(a)
     return Contest(
         lambda: tr.trace(t.T @ t),
@@ -54,10 +56,10 @@ def _trace(side: int, scale: float) -> Contest:
     )
 
 
-def _cell(side: int, scale: float) -> Contest:
+def _cell(side: int, scale: float, more: int = 1) -> Contest:
     """From rows the two columns must be found: the expert reads all indices once; with the
     columns at hand it would be a merge of two short lists."""
-    a = _matrix(side, scale)
+    a = _matrix(side, scale, more)
     i, j = (int(x) for x in np.argsort(np.bincount(a.indices, minlength=a.shape[1]))[-2:])
     t = tr.asarray(a)
 
@@ -81,11 +83,11 @@ def _cell_by_columns(side: int, scale: float) -> Contest:
     return Contest(lambda: (t.T @ t)[i, j], (Peer("scipy", "by hand", by_hand),), (t,))
 
 
-def _least_squares(side: int, scale: float) -> Contest:
+def _least_squares(side: int, scale: float, more: int = 1) -> Contest:
     """One row of inv(X.T @ X) @ X.T @ Y with many right sides Y (sparse); the inverse is small
     and given, as the engine has no solver."""
-    y = _matrix(side, scale)
-    x = uniform(max(int(NNZ * scale), 60), seed=32, rows=y.shape[0], columns=40)
+    y = _matrix(side, scale, more)
+    x = uniform(max(int(more * NNZ * scale), 60), seed=32, rows=y.shape[0], columns=40)
     inverse = np.linalg.inv((x.T @ x).toarray() + 0.1 * np.eye(40))
     tx, ty, tp = tr.asarray(x), tr.asarray(y), tr.asarray(inverse)
     turned, row = y.T, 3
@@ -99,9 +101,9 @@ def _least_squares(side: int, scale: float) -> Contest:
     )
 
 
-def _pnmf(side: int, scale: float) -> Contest:
+def _pnmf(side: int, scale: float, more: int = 1) -> Contest:
     """One step for H: H * (W.T @ (A / (W @ H))) / (W.T @ E), E all ones of A's shape."""
-    a = _matrix(side, scale)
+    a = _matrix(side, scale, more)
     rng = np.random.default_rng(33)
     w, h = rng.random((a.shape[0], RANK)) + 0.1, rng.random((RANK, a.shape[1])) + 0.1
     ta, tw, th = tr.asarray(a), tr.asarray(w), tr.asarray(h)
@@ -140,3 +142,11 @@ for _side in SIDES:
 for _side in SIDES[:3]:
     add(f"pnmf step {_label(_side)}", "H * (W.T @ (A / (W @ H))) / (W.T @ E)",
         partial(_pnmf, _side))
+for _name, _text, _case in (
+    ("gram row sum", "(A.T @ A).sum(axis=1)", _row_sum),
+    ("gram trace", "trace(A.T @ A)", _trace),
+    ("gram cell", "(A.T @ A)[i, j]", _cell),
+    ("least squares row", "(P @ (X.T @ Y))[i]", _least_squares),
+    ("pnmf step", "H * (W.T @ (A / (W @ H))) / (W.T @ E)", _pnmf),
+):
+    add(f"{_name} 500k, {MORE}x entries", _text, partial(_case, 500_000, more=MORE))
