@@ -256,3 +256,28 @@ def test_damaged_texts_are_refused(text):
     with pytest.raises(ValueError) as caught:
         tr.tensor([[1.0]], format=f"storage {text}")
     assert isinstance(caught.value, tr.errors.TensorelError)
+
+
+def test_figure_1_of_the_paper():
+    """MTTKRP over CSF, CSR and CSR as mappings: one nest over B's levels, a merge inside, no
+    other operand is made but D by its other axis."""
+    rng = np.random.default_rng(0)
+
+    def some(shape, count):
+        coords = [rng.integers(0, n, count) for n in shape]
+        return tr.from_coo(coords, rng.random(count) + 0.5, shape, duplicates="sum")
+
+    csf = tr.storage(
+        "sum(<i_pos, i> in B_idx1) sum(<k_pos, k> in B_idx2(B_pos2(i_pos):B_pos2(i_pos+1)))"
+        "sum(<l_pos, l> in B_idx3(B_pos3(k_pos):B_pos3(k_pos+1))) { (i,k,l) -> B_val(l_pos) }")
+    b = some((300, 400, 500), 60_000).to_format(csf)
+    c, d = (some(shape, shape[0] * shape[1] // 32).to_format(storage("csr"))
+            for shape in ((400, 50), (50, 500)))
+    program = tr.sdql(
+        "sum(<(i,k,l), B_v> in B, <(k,j), C_v> in C, <(j,l), D_v> in D)"
+        "{ (i, j) -> B_v * C_v * D_v }", B=b, C=c, D=d)
+    steps = program.explain().to_dict()["steps"]
+    kernels = [s for s in steps if s["kind"] == "kernel"]
+    assert len(kernels) == 1 and len(steps) <= 2
+    want = np.einsum("ikl,kj,jl->ij", b.to_numpy(), c.to_numpy(), d.to_numpy())
+    assert np.allclose(program.to_numpy(), want)
