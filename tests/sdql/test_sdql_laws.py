@@ -62,6 +62,12 @@ def test_a_range_and_a_sub_array_are_total() -> None:
     assert tr.sdql("CREATE ARRAY V(6); sum(<k, v> in V) 1", V=V).item() == 6
 
 
+def test_a_tensor_is_not_total_whatever_it_is_made_of() -> None:
+    text = "CREATE ARRAY V(6); CREATE TENSOR T AS V; CREATE TENSOR R AS 0:4; "
+    assert tr.sdql(text + "sum(<k, v> in T) 1", V=V).item() == 2
+    assert tr.sdql(text + "sum(<k, v> in R) 1", V=V).item() == 3
+
+
 def test_a_key_without_a_value_reads_as_zero() -> None:
     assert both("V(17) + V(-1) + V(3)", V=V) == 5
     assert both("A(7)(0) + A(2, 2)", A=A) == 3

@@ -121,18 +121,19 @@ class _Program:
         return found
 
     def define(self, statement: CreateTensor) -> None:
-        """A tensor by its definition; with extents, the keys outside of them are left out."""
+        """A tensor by its definition; with extents, the keys outside of them are left out. A tensor
+        is never total, whatever it is made of."""
         lowering, value = self.value(statement.definition)
         found = lowering.types[statement.definition]
         if statement.extents is None:
-            value = lowering.shared(value)
+            value = lowering.shared(self.space.plain(value))
         else:
             if len(statement.extents) != found.depth:
                 self.fail(f"{statement.name!r} has {len(statement.extents)} extents, its "
                           f"definition is {found}", statement.at)
             extents = tuple([self.whole(e) for e in statement.extents])
             value = lowering.declared(statement.definition, value, extents)
-        self.types[statement.name] = Type(found.kind, found.depth, value.domain is not None)
+        self.types[statement.name] = Type(found.kind, found.depth)
         self.env[statement.name] = value
 
 
