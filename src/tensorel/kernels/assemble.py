@@ -52,6 +52,7 @@ class DenseAssembler(Assembler):
 
     def prepare(self) -> None:
         self.array = self.low.own_array("out", self.out.dtype)
+        self.low.adds = self.accumulates
         self.seen: Source | None = None
         if self.nest.counted and self.accumulates:
             self.seen = self.low.own_array("seen", INT64)

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Iterable
 
 from tensorel.algebra import ops
-from tensorel.ir.build import compare, convert, minus, plus
+from tensorel.ir.build import both, compare, convert, minus, plus
 from tensorel.ir.nodes import (
     INT64,
     Axis,
@@ -36,7 +36,7 @@ from tensorel.ir.nodes import (
 from tensorel.kernels.flat import flat_level, needs
 from tensorel.kernels.looping import Looper
 from tensorel.kernels.loops import Assign, If
-from tensorel.kernels.reading import Reading
+from tensorel.kernels.reading import Access, Reading
 from tensorel.kernels.spec import Assembly, Let
 from tensorel.kernels.stepping import Span
 from tensorel.kernels.support import TRUE, Analysis, Cover, Formula, rounds
@@ -53,6 +53,10 @@ class Lowering(Reading):
     may_repeat_body = True
     #: more loops stand inside the innermost body
     loops_inside = False
+    #: cells are added to in place: those that nothing is added to are as they should be
+    adds = False
+    #: factors that are not zero here
+    asked: tuple[Access, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -196,6 +200,16 @@ class Lowering(Reading):
         if not names:
             innermost()
             return
+        idle = self._deciding() if depth else []
+        if idle:
+            self.asked = (*self.asked, *idle)
+            with self.block() as some:
+                self.loops(names, support, innermost, enter, leave, depth)
+            self.asked = self.asked[: -len(idle)]
+            nonzero = both(*[compare(ops.not_equal, a.value, 0) for a in idle])  # type: ignore[arg-type]
+            assert nonzero is not None
+            self.emit(If(nonzero, tuple(some)))
+            return
         span = self._flat(names, support) if depth == 0 and enter is None else None
         if span is not None:
             names = names[span.level:]
@@ -213,6 +227,31 @@ class Lowering(Reading):
             self, name, support(name), depth == 0, inside or depth == 0,
             not rest and self.may_repeat_body, not inside, span,
         ).run(body)
+
+    def _deciding(self) -> list[Access]:
+        """Factors whose values are known before the loops to come, and which are zero where these
+        add nothing, whatever they meet: so it is for ``and`` and for integers."""
+        nest, body = self.nest, self.nest.body
+        if not (self.in_cell or self.adds) or self.scope is not body or self.open_reductions \
+                or self.strict \
+                or nest.op is None or nest.counted or nest.everywhere or nest.whole_cells \
+                or not isinstance(body, Call) or body.op.annihilators != (0, 0) \
+                or not (body.op.exact_annihilators or body.dtype.kind in "biu"):
+            return []
+        assert nest.op.identity is not None
+        if nest.op.identity(body.dtype) != 0:
+            return []
+        found: list[Access] = []
+        stack: list[Expr] = [body]
+        while stack:
+            e = stack.pop()
+            if isinstance(e, Call) and e.op is body.op:
+                stack.extend(e.args)
+            elif isinstance(e, Read) and e in self.accesses:
+                a = self.accesses[e]
+                if a.value is not None and a not in self.asked and not isinstance(a.value, Const):
+                    found.append(a)
+        return found
 
     def _waits(self) -> bool:
         """A reduction is still to be evaluated in the innermost body."""
