@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from tensorel.ir.nodes import DType
-from tensorel.kernels.llvm import MAPPED
+from tensorel.kernels.growing import MAPPED
 from tensorel.kernels.symbols import libc
 
 Array = np.ndarray[Any, np.dtype[Any]]
