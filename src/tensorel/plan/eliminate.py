@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from tensorel.plan.joins import cheapest_loops
+from tensorel.plan.joins import SEARCHED, cheapest_loops, group_of
 from tensorel.plan.recall import resized
 from tensorel.plan.sizes import Factor, Sizes, bits
 from tensorel.records import dataclass
@@ -212,13 +212,18 @@ class Search:
 
     def _least(self, group: Sequence[Factor]) -> float:
         """Any loops visit at least the points of the join; BLAS does so at its own speed."""
-        names = 0
-        for f in group:
-            names |= f.free
-        costs = self.sizes.costs
-        if all([f.dense for f in group]):  # noqa: C419
-            return self.sizes.room(names) * min(costs.vector_step, 1.0 / costs.blas_speed)
-        return self.sizes.points(group, names) * costs.vector_step
+        costs, joined = self.sizes.costs, group_of(self.sizes, group)
+        if not joined.sparse:
+            return self.sizes.room(joined.names) * min(costs.vector_step, 1.0 / costs.blas_speed)
+        return joined.all_points() * costs.vector_step
+
+    def _loses(self, group: Sequence[Factor], room: float) -> bool:
+        """All loops over the join take more than there is room for, whatever they make."""
+        if room <= 0.0:
+            return True
+        joined = group_of(self.sizes, group)
+        return bool(joined.sparse) and joined.names.bit_count() <= SEARCHED \
+            and joined.least(room)[0] == math.inf
 
     def _halves(self, made: Factor, indices: int, inputs: Sequence[Node], fixed: float,
                 below: float) -> Node | None:
@@ -282,9 +287,6 @@ class Search:
     def _cheapest(self, indices: int, masks: int, last_sets: Sequence[int], loose: int = 0
                   ) -> Node | None:
         """``loose``: indices in no factor that the last step repeats over."""
-        made = self.factor(indices, masks)
-        if self.written(made) >= self.below:
-            return None
         options: list[tuple[float, int, list[Node]]] = []
         for last in last_sets:
             for inputs in self.ways(indices, last, masks):
@@ -294,13 +296,20 @@ class Search:
                     options.append((base + least, last, inputs))
         options.sort(key=lambda o: o[0])
         best: Node | None = None
+        made: Factor | None = None
         below = self.below
         for least, last, inputs in options:
             if least >= below and best is not None:
                 break
+            found: Node | None = None
             if len(inputs) == 1 and not last | loose:
-                found: Node | None = inputs[0]
-            else:
+                found = inputs[0]
+            elif not self._loses([n.factor for n in inputs],
+                                 below - sum([n.cost for n in inputs])):
+                if made is None:  # estimating it takes as long as some steps
+                    made = self.factor(indices, masks)
+                    if self.written(made) >= below:
+                        break
                 found = self.step(made, last | loose, inputs, below)
             if found is not None and found.cost < below:
                 best, below = found, found.cost
@@ -326,10 +335,28 @@ class Search:
         if indices.bit_count() > PAIRS:
             return False
         for part in self.parts(indices & ~last):
-            touched = self.touched(part)
-            if any([not self.touching[b] & ~touched for b in bits(last)]):  # noqa: C419
-                return not self.limits.blas or not self.factor(part, 0).dense
+            if self._summed(last, self.touched(part)):
+                return not self.limits.blas or (
+                    self._is_whole(indices) and not self._may_be_product(part)) \
+                    or not self.factor(part, 0).dense
         return False
+
+    def _is_whole(self, indices: int, masks: int = 0) -> bool:
+        """Nothing stays when a set goes: sums that are taken together scatter nothing, and any
+        of them may be."""
+        return indices.bit_count() <= SUBSETS \
+            and not self.free(self.touched(indices) | masks) & ~indices
+
+    def _summed(self, last: int, taken: int) -> bool:
+        """One of the indices is in no other factors than these."""
+        return any([not self.touching[b] & ~taken for b in bits(last)])  # noqa: C419
+
+    def _may_be_product(self, part: int) -> bool:
+        """The last step of a part may be one for BLAS: some of its indices touch dense factors
+        and other parts alone."""
+        touched = self.touched(part)
+        return any([all([n.factor.plain for n in self.members(  # noqa: C419
+            touched & ~self.touched(part ^ b))]) for b in bits(part)])
 
     def ways(self, indices: int, last: int, masks: int) -> Iterator[list[Node]]:
         """What the last step may join: the parts that went before, without masks or with those
@@ -339,10 +366,11 @@ class Search:
         plain = [self.solve(p, 0) for p in parts]
         if None not in plain:
             yield [*plain, *self.members(direct)]  # type: ignore[list-item]
+        whole = self._is_whole(indices, masks)
         taken, masked, several = 0, list(plain), 0
         for k, part in enumerate(parts):
             own = self.masks(part, direct)
-            if own:
+            if own and not (whole and self._summed(last, self.touched(part) | own)):
                 one = list(plain)
                 one[k] = self.solve(part, own)
                 if None not in one:

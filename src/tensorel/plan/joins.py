@@ -5,7 +5,11 @@ others are walked beside it, searched, or marked in a workspace. So the cost is 
 of each prefix of the loops, *before* the last index is checked against all factors: a cycle of four
 factors visits all paths of three, however few of them close. A factor is asked from its outermost
 level inwards: an index below a level that is not bound yet says nothing. Sums that are not finished
-before the next begins are scattered into the result."""
+before the next begins are scattered into the result.
+
+The same factors are joined for many results, and with one or another of them stored again: what a
+loop costs depends on how far each factor is asked, and is worked out once for a ``Group``. Loops
+that scatter nothing and may ask every factor as they like cost least; most joins end there."""
 
 from __future__ import annotations
 
@@ -17,27 +21,44 @@ from tensorel.plan.sizes import PAIRED, Factor, Sizes, bits
 
 SEARCHED = 5  # so many indices have all their orders tried
 
+Reach = tuple[int, ...]  # the indices that each sparse factor has given
+Way = tuple[float, list[int]]  # the cost of loops and their order
+NO_WAY: Way = (math.inf, [])
+
 
 def cheapest_loops(sizes: Sizes, factors: Sequence[Factor], made: Factor,
                    limit: float = math.inf) -> float:
     """The cost of the cheapest loops over the join; infinite where it is not below the
     limit. A factor whose storage is in the way may be stored again first: looked at only
     where loops that ask all factors as they like leave room for it."""
-    walk = _Loops(sizes, factors, made)
-    if all([f.dense for f in factors]):  # noqa: C419
+    group = group_of(sizes, factors)
+    key = made.free & group.names, made.dense
+    cost, sought = group.known.get(key, (math.inf, 0.0))
+    if cost == math.inf and sought < limit:
+        cost = _cheapest(group, made, limit)
+        group.known[key] = cost, limit
+    return cost if cost < limit else math.inf
+
+
+def _cheapest(group: Group, made: Factor, limit: float) -> float:
+    walk = _Loops(group, made)
+    if not group.sparse:
         return walk.dense()
-    if walk.names.bit_count() > SEARCHED:
-        return walk.one_by_one()
-    nested = [f for f in factors if f.nested]
-    least, order = _Loops(sizes, factors, made, nested).cheapest(limit)
-    if least == math.inf or all([_follows(f, order) for f in nested]):  # noqa: C419
+    if group.names.bit_count() > SEARCHED:
+        return walk.one_by_one(limit)
+    least, order = group.least(limit)
+    if least < limit and walk.scatters(order):
+        least, order = _Loops(group, made, group.nested).cheapest(limit)
+    if least >= limit:
+        return math.inf
+    if all([_follows(f, order) for f in group.nested]):  # noqa: C419
         return least
     best = walk.cheapest(limit)[0]
-    for f in nested:
-        cost = sizes.stored_again(f)
+    for f in group.nested:
+        cost = group.sizes.stored_again(f)
         room = min(best, limit) - cost
         if room > least:
-            best = min(best, cost + _Loops(sizes, factors, made, [f]).cheapest(room)[0])
+            best = min(best, cost + _Loops(group, made, [f]).cheapest(room)[0])
     return best
 
 
@@ -46,28 +67,76 @@ def _follows(f: Factor, order: Sequence[int]) -> bool:
     return list(f.order) == [b for b in order if b & f.free]
 
 
-class _Loops:
-    """The loops over one join that make a factor."""
+def group_of(sizes: Sizes, factors: Sequence[Factor]) -> Group:
+    key = frozenset(factors)
+    found = sizes.groups.get(key)
+    if found is None:
+        found = sizes.groups[key] = Group(sizes, factors)
+    assert isinstance(found, Group)
+    return found
 
-    def __init__(self, sizes: Sizes, factors: Sequence[Factor], made: Factor,
-                 turned: Sequence[Factor] = ()) -> None:
-        """``turned`` have been stored again in the order that suits the loops."""
-        self.sizes, self.factors, self.made = sizes, factors, made
+
+class Group:
+    """Factors that are joined. ``known``: by the indices of the result and whether it is dense,
+    the cost of the cheapest loops, and the limit below which they were looked for."""
+
+    def __init__(self, sizes: Sizes, factors: Sequence[Factor]) -> None:
+        self.sizes, self.factors = sizes, factors
         self.names = 0
         for f in factors:
             self.names |= f.free
-        self.kept = made.free & self.names
+        self.singles = bits(self.names)
         self.sparse = [f for f in factors if not f.dense]
         self.full = [f for f in factors if f.dense]
-        self.nested = {f for f in self.sparse if f.nested and f not in turned}
-        self.near = self.sparse if len(self.sparse) <= PAIRED else []
-        self.inside: dict[int, float] = {0: 1.0}
+        self.nested = [f for f in self.sparse if f.nested]
+        self.having = {v: [k for k, f in enumerate(self.sparse) if f.free & v]
+                       for v in self.singles}
+        self.known: dict[tuple[int, bool], tuple[float, float]] = {}
+        self._points: dict[tuple[int, Reach], float] = {}
+        self._steps: dict[tuple[int, int, Reach, Reach, Reach], float] = {}
+        self._least: tuple[Way, float] = NO_WAY, 0.0
+
+    def least(self, limit: float) -> Way:
+        """The cheapest loops that scatter nothing and ask all factors as they like: others cost
+        no less. Infinite where they are not below the limit."""
+        way, sought = self._least
+        if way[0] == math.inf and sought < limit:
+            nothing = Factor(0, 0, None, False, False)
+            way = _Loops(self, nothing, self.nested).cheapest(limit)
+            self._least = way, limit
+        return way if way[0] < limit else NO_WAY
+
+    def points(self, bound: int, reach: Reach) -> float:
+        """Points over the bound indices, as far as the factors can be asked."""
+        key = bound, reach
+        found = self._points.get(key)
+        if found is None:
+            asked = list(zip(self.sparse, reach))
+            asked += [(f, f.free & bound) for f in self.full]
+            found = self._points[key] = self.sizes.agreed(asked, bound)
+        return found
+
+    def all_points(self) -> float:
+        """Points of the whole join."""
+        return self.points(self.names, tuple([f.free for f in self.sparse]))
+
+
+class _Loops:
+    """The loops over one join that make a factor."""
+
+    def __init__(self, group: Group, made: Factor, turned: Sequence[Factor] = ()) -> None:
+        """``turned`` have been stored again in the order that suits the loops."""
+        self.group, self.made = group, made
+        self.sizes, self.names, self.sparse = group.sizes, group.names, group.sparse
+        self.kept = made.free & self.names
+        self.nested = [f.nested and f not in turned for f in self.sparse]
+        self.reaches: dict[int, Reach] = {}
 
     def dense(self) -> float:
         """Of loops over dense factors: they differ by the innermost one and by what is
         entered."""
         costs, extent = self.sizes.costs, self.sizes.extent
-        short = sorted(bits(self.names), key=lambda b: extent[b])
+        short = sorted(self.group.singles, key=lambda b: extent[b])
         found = [0.0] if not short else []
         for last in short:
             total, outside = 0.0, 1.0
@@ -81,11 +150,10 @@ class _Loops:
             found.append(total + outside * (costs.enter + extent[last] * each))
         return min(found)
 
-    def cheapest(self, limit: float) -> tuple[float, list[int]]:
+    def cheapest(self, limit: float) -> Way:
         """The shortest way from no index bound to all of them (Dijkstra, 1959)."""
         best, came = {0: 0.0}, dict[int, int]()
         heap = [(0.0, 0)]
-        singles = bits(self.names)
         while heap:
             cost, bound = heappop(heap)
             if bound == self.names:
@@ -96,82 +164,95 @@ class _Loops:
                 return cost, order[::-1]
             if cost > best[bound]:
                 continue
-            outside = self.visited(bound)
-            for v in singles:
+            for v in self.group.singles:
                 if not v & bound:
                     more = bound | v
-                    step = cost + self.step(bound, v, outside, more == self.names)
+                    step = cost + self.step(bound, v)
                     if step < best.get(more, limit):
                         best[more], came[more] = step, v
                         heappush(heap, (step, more))
-        return math.inf, []
+        return NO_WAY
 
-    def one_by_one(self) -> float:
-        """Indices bound by the cheapest step each time."""
-        bound, total, left = 0, 0.0, list(bits(self.names))
-        while left:
-            outside = self.visited(bound)
-            cost, v = min([(self.step(bound, v, outside, len(left) == 1), v) for v in left])
+    def one_by_one(self, limit: float) -> float:
+        """Indices bound by the cheapest step each time; infinite from the limit on."""
+        bound, total, left = 0, 0.0, list(self.group.singles)
+        while left and total < limit:
+            cost, v = min([(self.step(bound, v), v) for v in left])
             total += cost
             bound |= v
             left.remove(v)
-        return total
+        return total if total < limit else math.inf
 
-    def visited(self, bound: int) -> float:
-        """Points over the bound indices, as far as the factors can be asked: one whose outer
-        levels are not bound cannot."""
-        found = self.inside.get(bound)
+    def reach(self, bound: int) -> Reach:
+        """The bound indices that each sparse factor gives: below a level that is not bound it
+        gives none."""
+        found = self.reaches.get(bound)
         if found is None:
-            found = self.inside[bound] = self.sizes.agreed(
-                [(f, self.reached(f, bound)) for f in self.factors], bound)
+            found = self.reaches[bound] = tuple([
+                f.reached(bound) if nested else f.free & bound
+                for f, nested in zip(self.sparse, self.nested)])
         return found
 
-    def reached(self, f: Factor, bound: int) -> int:
-        """The bound indices of a factor that its levels give from the outside."""
-        own = f.free & bound
-        return f.reached(own) if f in self.nested else own
+    def visited(self, bound: int) -> float:
+        """Points over the bound indices."""
+        return self.group.points(bound, self.reach(bound)) if bound else 1.0
 
-    def step(self, bound: int, v: int, outside: float, last: bool) -> float:
-        """One loop over ``v`` inside those over ``bound``: the shortest list leads, the others
-        are walked beside it or searched."""
+    def step(self, bound: int, v: int) -> float:
+        """One loop over ``v`` inside those over ``bound``."""
+        before, after = self.reach(bound), self.reach(bound | v)
+        apart: Reach = ()  # what is marked some loops before depends on the points there
+        for k in self.group.having[v]:
+            held = before[k]
+            if held and held != bound:
+                apart += self.reach(held)
+        key = bound, v, before, after, apart
+        found = self.group._steps.get(key)
+        if found is None:
+            found = self.group._steps[key] = self._step(bound, v, before, after)
+        return found + self.scattered(bound, v) if v & self.kept else found
+
+    def _step(self, bound: int, v: int, before: Reach, after: Reach) -> float:
+        """The shortest list leads, the others are walked beside it or searched."""
         sizes, costs = self.sizes, self.sizes.costs
-        points, leader, lists = math.inf, None, list[tuple[Factor, int]]()
+        outside, last = self.visited(bound), bound | v == self.names
+        points, leader, lists = math.inf, -1, list[int]()
         each = 0.0  # at every point
-        for f in self.sparse:
-            if f.free & v:
-                held, after = self.reached(f, bound), self.reached(f, bound | v)
-                if not after & v:
-                    continue
-                if f.free & bound != held or len(f.order) > f.free.bit_count():
-                    each += self.late(f, held | v, after)
-                if self.is_found(f, held, v):
-                    each += costs.find
-                    continue
-                lists.append((f, held))
-                led = self.led(f, held, bound, v, outside)
-                if led < points:
-                    points, leader = led, f
-        if leader is None:
+        for k in self.group.having[v]:
+            f, held = self.sparse[k], before[k]
+            if not after[k] & v:
+                continue
+            if f.free & bound != held or len(f.order) > f.free.bit_count():
+                each += self.late(f, held | v, after[k])
+            if self.is_found(k, held, v):
+                each += costs.find
+                continue
+            lists.append(k)
+            led = self.led(k, bound, v, outside, before)
+            if led < points:
+                points, leader = led, k
+        if leader < 0:
             points = outside * sizes.extent[v]
             rate = self.along(v) if last else costs.dense_step
         else:
             rate = costs.step
-        for f in self.full:
-            if f.free & v and not (last and leader is None):
-                each += costs.gather if last else costs.find
-        total = outside * costs.enter + points * (rate + each) + self.scattered(bound, v)
-        others = [self.followed(f, held, bound, v, outside, points)
-                  for f, held in lists if f is not leader]
+        if leader >= 0 or not last:
+            for f in self.group.full:
+                if f.free & v:
+                    each += costs.gather if last else costs.find
+        total = outside * costs.enter + points * (rate + each)
+        others = [self.followed(self.sparse[k], before[k], bound, v, outside, points)
+                  for k in lists if k != leader]
         if len(others) > 1:  # the next one is asked only where one was found
             most = max(others)
-            share = min(self.visited(bound | v) / max(points, 1e-9), 1.0)
+            share = min(self.group.points(bound | v, after) / max(points, 1e-9), 1.0)
             return total + most + (sum(others) - most) * share
         return total + sum(others)
 
-    def is_found(self, f: Factor, held: int, v: int) -> bool:
+    def is_found(self, k: int, held: int, v: int) -> bool:
         """An index that a factor finds by its place: where the storage is not known yet, the
         first of several that has most of its values."""
-        if f in self.nested or f.order:
+        f = self.sparse[k]
+        if self.nested[k] or f.order:
             return bool(f.found & v)
         return not held and f.free != v \
             and self.sizes.extent[v] <= 4.0 * self.sizes.count(f, v) + 1024.0
@@ -202,6 +283,15 @@ class _Loops:
                        + points * costs.workspace_find)
         return best
 
+    def scatters(self, order: Sequence[int]) -> bool:
+        """Some loop scatters."""
+        bound = 0
+        for v in order:
+            if self.scattered(bound, v):
+                return True
+            bound |= v
+        return False
+
     def scattered(self, bound: int, v: int) -> float:
         """What stays is bound inside of what is summed: a sum is not finished before the next
         begins, and goes to a dense result, a row of it, or a list."""
@@ -219,30 +309,31 @@ class _Loops:
         """One element of an innermost loop that is dense: neighbours in all that have it, or
         not."""
         costs = self.sizes.costs
-        own = [f for f in self.factors if f.free & v]
+        own = [f for f in self.group.factors if f.free & v]
         if any([f.order and f.order[-1] != v for f in own]):  # noqa: C419
             return costs.dense_step + costs.gather * len(own)
         return costs.vector_step * max(len(own), 1)
 
-    def led(self, f: Factor, held: int, bound: int, v: int, outside: float) -> float:
+    def led(self, k: int, bound: int, v: int, outside: float, before: Reach) -> float:
         """Points when one factor goes on to ``v`` and the others stay where they are."""
-        sizes = self.sizes
+        sizes, f, held = self.sizes, self.sparse[k], before[k]
         fewer = sizes.count(f, held)
         if not fewer:
             return 0.0
         found = outside * sizes.count(f, held | v) / fewer
-        if held and f.edge is not None:
-            others = [g for g in self.sparse if g.edge is not None
-                      and self.reached(g, bound) == g.free]
+        if not held:
+            return found
+        if f.edge is not None:
+            others = [g for g, own in zip(self.sparse, before)
+                      if g.edge is not None and own == g.free]
             met = sizes.met(others)
             after = None if met is None else sizes.met([*others, f])
             if met is not None and after is not None:
                 return outside * after[0] / max(met[0], 1.0)
-        if held:
-            for g in self.near:
-                other = self.reached(g, bound)
-                if g is not f and other & held:
-                    before = sizes.lift(f, held, g, other)
-                    if before:
-                        found *= sizes.lift(f, held | v, g, other) / before
+        if len(before) <= PAIRED:
+            for g, other in zip(self.sparse, before):
+                if other & held and g is not f:
+                    lift = sizes.lift(f, held, g, other)
+                    if lift:
+                        found *= sizes.lift(f, held | v, g, other) / lift
         return found

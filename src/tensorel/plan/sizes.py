@@ -38,6 +38,7 @@ class Factor:
     found: int = 0
     runs: int = 0
     edge: Edge | None = None
+    reaches: dict[int, int] = field(default_factory=dict)
     counts: dict[int, float] = field(default_factory=dict)
     views: dict[int, Relation] = field(default_factory=dict)
 
@@ -48,11 +49,14 @@ class Factor:
 
     def reached(self, bound: int) -> int:
         """The bound indices that its levels give from the outside."""
-        found = 0
-        for b in self.order:
-            if not b & bound:
-                break
-            found |= b
+        found = self.reaches.get(bound)
+        if found is None:
+            found = 0
+            for b in self.order:
+                if not b & bound:
+                    break
+                found |= b
+            self.reaches[bound] = found
         return found
 
 
@@ -77,6 +81,7 @@ class Sizes:
         self.bit = {n: 1 << k for k, n in enumerate(self.names)}
         self.extent = {1 << k: float(extents[n]) for k, n in enumerate(self.names)}
         self.actual: Callable[[int, int], float | None] | None = None
+        self.groups: dict[frozenset[Factor], object] = {}  # what is known of their loops
         self._rooms: dict[int, float] = {0: 1.0}
         self._lifts: dict[tuple[Factor, int, Factor, int], float] = {}
         self._met: dict[int, float | None] = {}
