@@ -12,7 +12,8 @@ from tensorel.ir.nodes import Axis, Const, Expr, Index, Read, const, reads_in
 from tensorel.kernels.lower import absent
 from tensorel.kernels.support import Analysis, Formula, repeat_constant, rounds
 from tensorel.plan.estimate import filled, formula_density
-from tensorel.plan.loops import Simulation, operand
+from tensorel.plan.loops import operand
+from tensorel.plan.simulate import Simulation
 from tensorel.records import cached_property
 from tensorel.stats.pointset import Relation, everything
 from tensorel.stats.reading import of_read

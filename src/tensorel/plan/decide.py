@@ -135,6 +135,7 @@ class RunnerUp:
     instead: str
     cost: float
     other: float
+    decisions: tuple[Decision, ...] = ()  # all that the chosen plan came from
 
     @property
     def text(self) -> str:
@@ -162,5 +163,6 @@ def runner_up(plan: Planner[P], start: tuple[int, ...] = ()) -> RunnerUp | None:
         pick = 1 if d.pick == 0 else 0
         other = plan(Decisions((*(x.pick for x in first.taken[:place]), pick))).cost
         if best is None or other < best.other:
-            best = RunnerUp(d.kind, d.subject, d.texts[d.pick], d.texts[pick], chosen.cost, other)
+            best = RunnerUp(d.kind, d.subject, d.texts[d.pick], d.texts[pick], chosen.cost, other,
+                            tuple(first.taken))
     return best

@@ -44,9 +44,10 @@ class Explanation:
 
     @property
     def alternatives(self) -> list[str]:
-        """For each kernel step the runner-up, and by how much it lost."""
-        return [f"{s.target.name}: {s.runner_up}" for s in self.plan.steps
-                if isinstance(s, KernelStep) and s.runner_up]
+        """For each kernel step the next best loops, and by how much they lost."""
+        decided = () if self.runner_up is None else self.runner_up.decisions
+        return [f"{d.subject}: {d.texts[1]}, estimated {d.costs[1] / max(d.costs[0], 1e-9):.2f} "
+                f"times the cost" for d in decided if d.kind == "loops" and len(d.texts) > 1]
 
     @property
     def predicted_bytes(self) -> int:

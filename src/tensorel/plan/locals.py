@@ -11,15 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from tensorel.algebra.ops import DType, Operator
-from tensorel.ir.nodes import Call, Const, Expr, Index, Read, Reduce, Source
+from tensorel.algebra.ops import Operator
+from tensorel.ir.nodes import Call, Const, Expr, Index, Read, Reduce, Source, const
 from tensorel.kernels.spec import Let
-from tensorel.kernels.support import Analysis, Formula, is_sparse
+from tensorel.kernels.support import Analysis, Formula, has, is_sparse
 from tensorel.kernels.workspaces import support_of, workspace
 from tensorel.plan.definitions import product, replace_exprs
-from tensorel.plan.loops import Fill, Operand, is_plain
+from tensorel.plan.loops import Operand, is_plain
+from tensorel.plan.simulate import Fill, Wanted
 from tensorel.records import dataclass
-from tensorel.stats.pilot import Edge
+from tensorel.stats.pilot import Pilot
 
 #: tensors and indices of reads, with the axis left out, depth by depth
 Key = tuple[tuple[tuple[int, tuple[str, ...]], ...], ...]
@@ -68,89 +69,180 @@ class Locals:
         return replace(self, body=replace_exprs(self.body, full), lets=lets)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Room:
+    """A workspace over an index that is not written yet: under so many loops a group of factors
+    is joined there, beside what another one holds: the factors ``held``, or some that are equal
+    but for the name of the index."""
+
+    name: str
+    depth: int
+    group: list[Read]
+    before: Room | None
+    held: list[Read]
+
+
+class Joined:
+    """The factors of a product that workspaces can hold, as many orders of loops ask for them."""
+
+    def __init__(self, factors: list[Expr], times: Operator, extents: Mapping[str, int]) -> None:
+        self.factors, self.times, self.extents = factors, times, extents
+        self.reads = hoistable(factors, times, extents)
+        self.names = [tuple([i.name for i in f.indices]) for f in self.reads]  # type: ignore[attr-defined]
+        self.has = {f: has(f) for f in self.reads}
+        self._marks: dict[str, Read] = {}
+        self._blanks: dict[tuple[Read, str], tuple[int, tuple[str, ...]]] = {}
+
+    def mark(self, name: str) -> Read:
+        """Stands for a read of a workspace at an index, as long as none is written."""
+        found = self._marks.get(name)
+        if found is None:
+            dtype = self.factors[0].dtype
+            slot = workspace("w", self.extents[name], dtype, True)
+            found = self._marks[name] = Read(
+                Source(slot, (self.extents[name],), dtype, const(0, dtype)), (Index(name),))
+        return found
+
+    def blank(self, f: Read, name: str) -> tuple[int, tuple[str, ...]]:
+        """A factor up to the name of one of its indices."""
+        key = f, name
+        found = self._blanks.get(key)
+        if found is None:
+            found = self._blanks[key] = id(f.tensor), tuple([
+                "" if i.name == name else i.name for i in f.indices])  # type: ignore[attr-defined]
+        return found
+
+
 class Hoisting:
     """Joins of one product that an order of loops allows to do early."""
 
-    def __init__(self, order: tuple[str, ...], factors: list[Expr], joined: list[Read],
-                 times: Operator, extents: Mapping[str, int]) -> None:
-        """``joined``: the factors that can be (``hoistable``)."""
-        self.order, self.times, self.extents = order, times, extents
-        self.place = {n: k for k, n in enumerate(order)}
-        self.factors, self.joined = factors, joined
-        self.dtype: DType = factors[0].dtype
-        self.made: dict[Key, tuple[Let, Source]] = {}
-        self.inner: dict[str, int] = {}
-        self.origins: dict[Read, tuple[Read, Mapping[object, Expr]]] = {}
-
-    def run(self) -> Locals | None:
-        """The body with all that can be joined early; None if nothing can."""
-        chains = {name: self._chain(k, name) for k, name in enumerate(self.order) if k > 1}
+    def __init__(self, order: tuple[str, ...], joined: Joined) -> None:
+        self.joined, self.place = joined, {n: k for k, n in enumerate(order)}
+        self.rooms: dict[Key, Room] = {}
+        self.reads: dict[str, tuple[Room, list[Read]]] = {}  # by index; the factors that are gone
+        chains = {name: self._chain(k, name) for k, name in enumerate(order) if k > 1}
         early = {name: [g for g in chain if g[0] < self.place[name]]
                  for name, chain in chains.items()}
         for name, chain in early.items():
             for k in range(len(chain)):
-                self._workspace(name, chain[: k + 1])
-        gone: list[Expr] = []
-        reads: list[Expr] = []
+                self._room(name, chain[: k + 1])
         for name, chain in chains.items():
-            key = _key(chain, name)
-            if key not in self.made:  # what is bound just now may be there for another index
-                chain, key = early[name], _key(early[name], name)
+            key = self._key(chain, name)
+            if key not in self.rooms:  # what is bound just now may be there for another index
+                chain, key = early[name], self._key(early[name], name)
             if chain:
-                reads.append(Read(self.made[key][1], (Index(name),)))
-                gone += [f for _, group in chain for f in group]
-        if not reads:
-            return None
-        left = list(self.factors)
-        for f in gone:
-            left.remove(f)
-        body = product([*left, *reads], self.times)
-        used = self._used(reads)
-        return Locals(body, tuple(used), tuple(
-            (let.axis, self.inner[let.axis]) for let in used), self.origins)
-
-    def _used(self, reads: list[Expr]) -> list[Let]:
-        """The workspaces that are read, with those that they read, shallow ones first."""
-        by_source = {source: let for let, source in self.made.values()}
-        found: dict[Let, None] = {}
-        stack = [by_source[r.tensor] for r in reads]  # type: ignore[attr-defined]
-        while stack:
-            let = stack.pop()
-            found[let] = None
-            stack += [by_source[t] for t in let.body.reads if t in by_source]
-        return sorted(found, key=lambda let: let.depth)
+                self.reads[name] = self.rooms[key], _all(chain)
 
     def _chain(self, place: int, name: str) -> list[tuple[int, list[Read]]]:
         """The factors over an index by how many loops are bound when they can be joined."""
         groups: dict[int, list[Read]] = {}
-        for f in self.joined:
-            if name in f.free:
-                depth = 1 + max([self.place[n] for n in f.free if n != name])
+        for f, names in zip(self.joined.reads, self.joined.names):
+            if name in names:
+                depth = 1 + max([self.place[n] for n in names if n != name])
                 if depth <= place:
                     groups.setdefault(depth, []).append(f)
         return sorted(groups.items())
 
-    def _workspace(self, name: str, chain: list[tuple[int, list[Read]]]) -> None:
-        key = _key(chain, name)
-        if key in self.made:
-            return
-        axis = f"{name}_{len(self.made)}"
-        depth, group = chain[-1]
+    def _key(self, chain: list[tuple[int, list[Read]]], name: str) -> Key:
+        blank = self.joined.blank
+        return tuple([tuple(sorted([blank(f, name) for f in group])) for _, group in chain])
+
+    def _room(self, name: str, chain: list[tuple[int, list[Read]]]) -> None:
+        key = self._key(chain, name)
+        if key not in self.rooms:
+            before = self.rooms[self._key(chain[:-1], name)] if len(chain) > 1 else None
+            self.rooms[key] = Room(name, *chain[-1], before, _all(chain[:-1]))
+
+    def used(self) -> list[Room]:
+        """The workspaces that are read, with those that they read, shallow ones first."""
+        found: dict[Room, None] = {}
+        stack = [room for room, _ in self.reads.values()]
+        while stack:
+            room = stack.pop()
+            found[room] = None
+            if room.before is not None:
+                stack.append(room.before)
+        return sorted(found, key=lambda room: room.depth)
+
+    def bytes_(self) -> float:
+        """Of one thread's workspaces."""
+        each = self.joined.factors[0].dtype.itemsize + 9.0
+        return sum([self.joined.extents[room.name] * each for room in self.used()])
+
+    def simulated(self, operands: Mapping[Read, Operand]) -> tuple[
+            list[Operand], list[Fill], list[Formula]]:
+        """The operands of the body and the workspaces with theirs, as the simulation sees them,
+        and what the body must have. An index keeps its name inside a workspace: none is bound
+        there that the loops around have."""
+        used = self.used()
+        readers: dict[Room, list[Operand]] = {room: [] for room in used}
+        gone = {f for _, taken in self.reads.values() for f in taken}
+        main = [o for r, o in operands.items() if r not in gone]
+        must = []
+        for name, (room, taken) in self.reads.items():
+            main.append(self._marked(name, taken, operands))
+            readers[room].append(main[-1])
+            must.append(has(main[-1].read))
+        fills = []
+        for room in used:
+            own = [operands[f] for f in room.group]
+            parts = [self.joined.has[f] for f in room.group]
+            if room.before is not None:
+                held = self._marked(room.name, room.held, operands)
+                readers[room.before].append(held)
+                own.append(held)
+                parts.append(has(held.read))
+            fills.append(Fill(room.depth, (room.name,), own, Wanted(
+                Formula("and", None, tuple(parts))), readers[room],
+                float(self.joined.extents[room.name])))
+        return main, fills, must
+
+    def _marked(self, name: str, taken: list[Read], operands: Mapping[Read, Operand]) -> Operand:
+        """A workspace that holds some factors, read at an index."""
+        read, edges = self.joined.mark(name), 0
+        for f in taken:
+            edges |= operands[f].edges
+        return Operand(read, read.indices, (False,), (1.0,), (True,), 1.0, True, False,
+                       marked=True, edges=edges)
+
+    def written(self) -> Locals:
+        """The body with all that can be joined early."""
+        joined, lets, origins = self.joined, dict[Room, tuple[Let, Source]](), dict[
+            Read, tuple[Read, Mapping[object, Expr]]]()
+        for room in self.rooms.values():
+            lets[room] = self._let(room, lets, origins)
+        left = list(joined.factors)
+        for _, taken in self.reads.values():
+            for f in taken:
+                left.remove(f)
+        body = product([*left, *[Read(lets[room][1], (Index(name),))
+                                 for name, (room, _) in self.reads.items()]], joined.times)
+        used = [lets[room][0] for room in self.used()]
+        extents = tuple([(lets[room][0].axis, joined.extents[room.name]) for room in self.used()])
+        return Locals(body, tuple(used), extents, origins)
+
+    def _let(self, room: Room, lets: Mapping[Room, tuple[Let, Source]],
+             origins: dict[Read, tuple[Read, Mapping[object, Expr]]]) -> tuple[Let, Source]:
+        joined, number = self.joined, len(lets)
+        axis = f"{room.name}_{number}"
         parts: list[Expr] = []
-        for f in group:
+        if room.before is not None:
+            parts.append(Read(lets[room.before][1], (Index(axis),)))
+        for f in room.group:
             r = Read(f.tensor, tuple([
-                Index(axis) if i.name == name else i for i in f.indices]))  # type: ignore[attr-defined]
-            self.origins[r] = (f, {Index(name): Index(axis)})
+                Index(axis) if i.name == room.name else i for i in f.indices]))  # type: ignore[attr-defined]
+            origins[r] = (f, {Index(room.name): Index(axis)})
             parts.append(r)
-        if len(chain) > 1:
-            parts.insert(0, Read(self.made[_key(chain[:-1], name)][1], (Index(axis),)))
-        slot = workspace(f"w{len(self.made)}", self.extents[name], self.dtype, True)
-        fill = group[0].tensor.fill  # type: ignore[attr-defined]
+        extent, dtype = joined.extents[room.name], joined.factors[0].dtype
+        slot = workspace(f"w{number}", extent, dtype, True)
+        fill = room.group[0].tensor.fill  # type: ignore[attr-defined]
         assert isinstance(fill, Const)
-        self.inner[axis] = self.extents[name]
-        self.made[key] = (
-            Let(slot, depth, axis, (axis,), None, product(parts, self.times)),
-            Source(slot, (self.extents[name],), self.dtype, fill))
+        return (Let(slot, room.depth, axis, (axis,), None, product(parts, joined.times)),
+                Source(slot, (extent,), dtype, fill))
+
+
+def _all(chain: list[tuple[int, list[Read]]]) -> list[Read]:
+    return [f for _, group in chain for f in group]
 
 
 def hoistable(factors: list[Expr], times: Operator, extents: Mapping[str, int]) -> list[Read]:
@@ -162,29 +254,28 @@ def hoistable(factors: list[Expr], times: Operator, extents: Mapping[str, int]) 
         and all(f.tensor.shape[k] == extents[i.name] for k, i in enumerate(f.indices))]  # type: ignore[attr-defined]
 
 
-def _key(chain: list[tuple[int, list[Read]]], name: str) -> Key:
-    return tuple([tuple(sorted([(id(f.tensor), tuple([
-        "" if i.name == name else i.name for i in f.indices])) for f in group]))  # type: ignore[attr-defined]
-        for _, group in chain])
-
-
-def simulated(found: Locals, operands: Mapping[Read, Operand], support: Callable[[Expr], Formula]
-              ) -> tuple[list[Operand], list[Fill]]:
+def simulated(found: Locals, operands: Mapping[Read, Operand], support: Callable[[Expr], Formula],
+              pilot: Pilot | None) -> tuple[list[Operand], list[Fill]]:
     """The operands of the body and the workspaces with theirs, as the simulation sees them.
     ``operands``: of the reads before any of them was renamed; ``support``: of bodies."""
     lets = {let.slot: let for let in found.lets}
     readers: dict[object, list[Operand]] = {slot: [] for slot in lets}
 
-    def edges_of(r: Read) -> frozenset[Edge]:
+    def renamed(edges: int, names: Mapping[object, Expr]) -> int:
+        return edges if pilot is None or not edges or not names else pilot.renamed(
+            edges, {a.name: b.name for a, b in names.items()})  # type: ignore[attr-defined]
+
+    def edges_of(r: Read) -> int:
         """The matrices whose entries a read has."""
         let = lets.get(r.tensor.data)  # type: ignore[attr-defined]
         if let is None:
             first, names = found.origins.get(r, (r, {}))
-            return renamed_edges(operands[first].edges, names)
-        if let.op is not None:
-            return frozenset()
-        inner = frozenset[Edge]().union(*map(edges_of, outer_reads(let.body)))
-        return renamed_edges(inner, {Index(let.axis): r.indices[0]})
+            return renamed(operands[first].edges, names)
+        inner = 0
+        if let.op is None:
+            for x in outer_reads(let.body):
+                inner |= edges_of(x)
+        return renamed(inner, {Index(let.axis): r.indices[0]})
 
     def of(body: Expr) -> list[Operand]:
         made = []
@@ -203,18 +294,11 @@ def simulated(found: Locals, operands: Mapping[Read, Operand], support: Callable
 
     main = of(found.body)
     sizes = dict(found.extents)
-    made = [Fill(let.depth, let.loops, of(let.body), support(let.body),
+    made = [Fill(let.depth, let.loops, of(let.body), Wanted(support(let.body)),
                  readers[let.slot], float(sizes[let.axis])) for let in found.lets]
     made += [Fill(s.depth, tuple(a.name for a in s.value.axes), of(s.value.body),
-                  support(s.value.body), []) for s in found.sums]
+                  Wanted(support(s.value.body)), []) for s in found.sums]
     return main, made
-
-
-def renamed_edges(edges: frozenset[Edge], names: Mapping[object, Expr]) -> frozenset[Edge]:
-    if not names:
-        return edges
-    table = {a.name: b.name for a, b in names.items()}  # type: ignore[attr-defined]
-    return frozenset([(rows, table.get(a, a), table.get(b, b)) for rows, a, b in edges])
 
 
 def outer_reads(e: Expr) -> list[Read]:

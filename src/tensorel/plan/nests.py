@@ -10,14 +10,13 @@ from types import MappingProxyType
 from tensorel.ir.nodes import Call, Expr, Read, Source, postorder, reads_in
 from tensorel.kernels.flat import flat_level
 from tensorel.kernels.spec import Assembly
-from tensorel.kernels.support import Formula, has
+from tensorel.kernels.support import Formula, conjunction
 from tensorel.plan.decide import Option
 from tensorel.plan.definitions import distributing, factors_of
 from tensorel.plan.fuse import Fused, fusions, pointwise_fusions
-from tensorel.plan.locals import Hoisting, Locals, hoistable, outer_reads, simulated
+from tensorel.plan.locals import Hoisting, Joined, Locals, outer_reads, simulated
 from tensorel.plan.loops import (
     Operand,
-    Simulation,
     Turn,
     along,
     converted,
@@ -25,9 +24,10 @@ from tensorel.plan.loops import (
     is_turnable,
     operand,
     orders,
-    simulate,
 )
 from tensorel.plan.outputs import Choice, Outputs
+from tensorel.plan.simulate import Simulation, Wanted, simulate
+from tensorel.records import cached_property
 from tensorel.stats.pilot import Pilot, is_worthwhile
 
 LONGER = 8.0  # lists of this ratio to those the other way round are worth a look
@@ -55,14 +55,18 @@ class NestSearch(Outputs):
         return [o for o in found if [n for n in o if n in self.reduced] == wanted]
 
     def best(self, name: str) -> Choice:
-        supports = self.supports()
+        supports = self._wanted()
         self.times = None if self.op is None else distributing(self.op, self.body)
         self.factors = [] if self.times is None else factors_of(self.body, self.times)
         self.slow = sum(isinstance(e, Call) and e.op.slow for e in postorder(self.body))
-        self.joined = [] if self.times is None else hoistable(
+        self.joined = None if self.times is None or not self._may_hoist() else Joined(
             self.factors, self.times, self.extents)
-        self.early: dict[tuple[str, ...], Locals | None] = {}
+        self.early: dict[tuple[str, ...], Hoisting] = {}
+        self.outer = set(outer_reads(self.body)) if self.joined is not None else set()
         self.pilot = self._piloted()
+        self.turnable = [o for o in self.operands if o.sparse and is_turnable(o.read)
+                         and all(along(e) in self.extents for e in o.axes)]
+        self.turned: dict[tuple[Operand, tuple[str, ...]], tuple[Operand, float]] = {}
         self.made: dict[Read, Operand] = {}
         self.inside: dict[Expr, list[Read]] = {}
         decisions = self.chooser.program.decisions
@@ -74,20 +78,14 @@ class NestSearch(Outputs):
                 Option(c.cost, c, _words(c)) for order, converts in self._ways()
                 for c in self._choices(order, converts, supports, math.inf)])
         best: Choice | None = None
-        second: Choice | None = None
+        limit = self.below
         for order, converts in self._ways():
-            limit = self.below if second is None else min(second.cost, self.below)
             for choice in self._choices(order, converts, supports, limit):
                 if best is None or choice.cost < best.cost:
-                    best, second = choice, best
-                elif second is None or choice.cost < second.cost:
-                    second = choice
+                    best, limit = choice, min(choice.cost, limit)
         if best is None and self.fused:
             raise NoLoops
         assert best is not None
-        if second is not None:
-            ratio = second.cost / max(best.cost, 1e-9)
-            best.runner_up = f"{_words(second)}, estimated {ratio:.2f} times the cost"
         return best
 
     def _piloted(self) -> Pilot | None:
@@ -104,9 +102,15 @@ class NestSearch(Outputs):
                     edges[o] = rows, a.name, b.name  # type: ignore[attr-defined]
         if not is_worthwhile(edges.values()):
             return None
+        pilot = Pilot()
         for o, e in edges.items():
-            o.edges = frozenset((e,))
-        return Pilot()
+            o.edges = pilot.mask([e])
+        return pilot
+
+    def _wanted(self) -> dict[str, Wanted]:
+        """Where each loop has to go."""
+        made: dict[Formula, Wanted] = {}
+        return {n: made.setdefault(f, Wanted(f)) for n, f in self.supports().items()}
 
     def _ways(self) -> Iterator[tuple[tuple[str, ...], list[Turn]]]:
         """Orders of loops, with what is stored again first: nothing; all sparse operands whose
@@ -117,19 +121,11 @@ class NestSearch(Outputs):
         orders = self._orders()
         for order in orders:
             yield order, []
-            wrong = self._wrong(order)
-            if wrong:
-                yield order, [(o, order) for o in wrong]
+            wrong = [(o, order) for o in self.turnable if not _follows(o, order)]
+            if wrong and not self._converts_itself:
+                yield order, wrong
         for order, found in self.searched.items():
             yield order, [(o, order[::-1]) for o in found]
-
-    def _wrong(self, order: tuple[str, ...]) -> list[Operand]:
-        """Sparse operands whose levels do not follow the loops."""
-        if self._converts_itself:
-            return []
-        return [o for o in self.operands if o.sparse and is_turnable(o.read)
-                and all(along(e) in order for e in o.axes)
-                and not _follows(o, order)]
 
     @property
     def _converts_itself(self) -> bool:
@@ -142,43 +138,53 @@ class NestSearch(Outputs):
         reads = {read for read, level in sim.gallop if level}
         found = [o for o in self.operands if o.read in reads and len(o.axes) == 2 and o.sparse
                  and is_plain(o.read) and _follows(o, order)
-                 and o.segments[1] * self.extents[o.axes[1].name] > LONGER * o.count]  # type: ignore[attr-defined]
+                 and o.segments[1] * self.extents[o.names[1]] > LONGER * o.count]
         if found and not self._converts_itself:
             self.searched[order] = found
 
-    def _stored_again(self, turns: list[Turn]) -> list[Operand]:
-        """The operands with these stored again."""
-        table = dict(turns)
-        return [o if o not in table else self.chooser.turned(o, table[o])
-                if _follows(o, table[o][::-1]) else converted(o, table[o], self.extents)
-                for o in self.operands]
+    def _turned(self, o: Operand, levels: tuple[str, ...]) -> tuple[Operand, float]:
+        """An operand stored again with its levels in an order, and the cost."""
+        key = o, tuple(sorted([n or along(e) for n, e in zip(o.names, o.axes)], key=levels.index))
+        if key not in self.turned:
+            made = self.chooser.turned(o, levels) if _follows(o, levels[::-1]) \
+                else converted(o, levels, self.extents)
+            self.turned[key] = made, self.chooser.conversion_cost(o, levels)
+        return self.turned[key]
 
     def _choices(self, order: tuple[str, ...], converts: list[Turn],
-                 supports: dict[str, Formula], limit: float) -> list[Choice]:
+                 supports: dict[str, Wanted], limit: float) -> list[Choice]:
         """The ways to assemble the result under an order, if some may cost less than
         ``limit``."""
         if self.fused:
             return self._fused(order, limit)
-        first = sum(self.chooser.conversion_cost(o, levels) for o, levels in converts)
+        turned = {o: self._turned(o, levels) for o, levels in converts}
+        first = sum([cost for _, cost in turned.values()])
         if first >= limit:
             return []
-        ops_ = self._stored_again(converts) if converts else self.operands
+        ops_ = [turned[o][0] if o in turned else o for o in self.operands]
         last = max((k for k, n in enumerate(order) if n not in self.reduced), default=-1)
-        sim = self._flat(order, supports) if last < 0 and not converts else None
+        sim = self._flat(order) if last < 0 and not converts else None
         if sim is None:
             sim = simulate(order, ops_, supports, self.extents, last,
                            self.names[-1] if self.names else None, self.costs, limit - first,
                            pilot=self.pilot)
-            if not converts:
+            if sim.gallop and not converts:
                 self._note_searched(order, sim)
         found = self._assembled(order, last, sim, converts, first, sim.cost, limit)
         hoisted = self._hoisted(order)
         if hoisted is not None:
-            sim = self._simulated(order, last, hoisted, ops_, limit - first)
-            cost = sim.cost + hoisted.bytes_() / 8.0 * self.costs.workspace_room
-            found += [replace(c, locals=hoisted) for c in self._assembled(
-                order, last, sim, converts, first, cost, limit)
+            room = hoisted.bytes_() / 8.0 * self.costs.workspace_room
+            main, fills, must = hoisted.simulated({o.read: o for o in ops_ if o.read in self.outer})
+            wanted = Wanted(conjunction([self.bare, *must]))
+            sim = simulate(order, main, dict.fromkeys(order, wanted), self.extents, last,
+                           self.names[-1] if self.names else None, self.costs,
+                           limit - first - room, fills, self.pilot)
+            early = [c for c in self._assembled(
+                order, last, sim, converts, first, sim.cost + room, limit)
                 if c.output.assembly is not Assembly.SHARED]
+            if early:
+                written = hoisted.written()
+                found += [replace(c, locals=written) for c in early]
         return found
 
     def _assembled(self, order: tuple[str, ...], last: int, sim: Simulation,
@@ -194,16 +200,24 @@ class NestSearch(Outputs):
         return [Choice(order, sim, output, cost + first + extra, converts, axes_order, first)
                 for output, axes_order, extra in self._outputs(order, last, sim)]
 
-    def _hoisted(self, order: tuple[str, ...]) -> Locals | None:
+    def _may_hoist(self) -> bool:
+        return not (len(self.extents) < 3 or self.counted or self.everywhere
+                    or self.whole_cells or self.chooser.strict
+                    or sum([o.sparse for o in self.operands]) < 2)  # nothing to meet again
+
+    def _hoisted(self, order: tuple[str, ...]) -> Hoisting | None:
         """Joins that can be made before the loops that need them, in workspaces."""
-        if self.times is None or len(order) < 3 or self.counted or self.everywhere \
-                or self.whole_cells or self.chooser.strict \
-                or sum([o.sparse for o in self.operands]) < 2:  # nothing to meet again and again
+        if self.joined is None:
             return None
-        if order not in self.early:  # the same for operands converted or not
-            self.early[order] = Hoisting(order, self.factors, self.joined, self.times,
-                                         self.extents).run()
-        return self.early[order]
+        found = self.early.get(order)
+        if found is None:  # the same for operands converted or not
+            found = self.early[order] = Hoisting(order, self.joined)
+        return found if found.reads else None
+
+    @cached_property
+    def bare(self) -> Formula:
+        """Where the body has entries, sums left aside."""
+        return self.chooser.analysis.cover(self.body).support
 
     def _fused(self, order: tuple[str, ...], limit: float) -> list[Choice]:
         """Definitions used up here, with and without converting operands."""
@@ -254,18 +268,21 @@ class NestSearch(Outputs):
     def _simulated(self, order: tuple[str, ...], last: int, found: Locals,
                    operands: list[Operand], limit: float) -> Simulation:
         support = found.supports(self.chooser.analysis)
-        main, fills = simulated(found, {o.read: o for o in operands}, support)
-        return simulate(order, main, dict.fromkeys(order, support(found.body)),
+        main, fills = simulated(found, {o.read: o for o in operands}, support, self.pilot)
+        return simulate(order, main, dict.fromkeys(order, Wanted(support(found.body))),
                         self.extents | dict(found.extents) | {
                             a.name: a.extent for s in found.sums for a in s.value.axes}, last,
                         self.names[-1] if self.names else None, self.costs, limit, fills,
                         self.pilot)
 
-    def _flat(self, order: tuple[str, ...], supports: dict[str, Formula]) -> Simulation | None:
-        """The work of one loop over the values of an operand, where that is all."""
-        flat = flat_level((self.body,), order, self.extents) if len(order) > 1 else None
+    def _flat(self, order: tuple[str, ...]) -> Simulation | None:
+        """The work of one loop over the values of an operand, where that is all; every loop is
+        over a reduced index."""
+        if len(order) < 2 or self.reduced_support.kind != "has":
+            return None
+        flat = flat_level((self.body,), order, self.extents)
         if flat is None or not flat.plain or flat.level < len(order) - 1 \
-                or any(supports[n] != has(flat.read) for n in order):
+                or self.reduced_support.read is not flat.read:
             return None
         count = next(o.count for o in self.operands if o.read is flat.read)
         return Simulation(count * self.costs.vector_step, 1.0, iterations=count)
@@ -280,7 +297,7 @@ def _words(c: Choice) -> str:
 
 def _follows(o: Operand, order: tuple[str, ...]) -> bool:
     """The levels are in loop order, so the operand can lead."""
-    places = [order.index(along(e)) for e in o.axes]
+    places = [order.index(n or along(e)) for n, e in zip(o.names, o.axes)]
     sparse_from = next((k for k, f in enumerate(o.full) if not f), len(places))
     return all(a < b for a, b in zip(places[sparse_from:], places[sparse_from + 1:])) and all(
         p < q for p in places[:sparse_from] for q in places[sparse_from:])

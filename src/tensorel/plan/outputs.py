@@ -13,7 +13,8 @@ from tensorel.kernels.support import reads_of
 from tensorel.plan.aggregate import Aggregate
 from tensorel.plan.known import INDEX_LIMIT, index_dtype
 from tensorel.plan.locals import Locals
-from tensorel.plan.loops import Simulation, Turn
+from tensorel.plan.loops import Turn
+from tensorel.plan.simulate import Simulation
 from tensorel.records import dataclass
 from tensorel.storage.format import Format
 from tensorel.storage.formats.coo import mixed
@@ -35,7 +36,6 @@ class Choice:
     converts: list[Turn]
     axes_order: tuple[int, ...]
     first: float = 0.0  # the part of the cost that conversions take, in steps of their own
-    runner_up: str = ""
     locals: Locals | None = None
 
 

@@ -55,7 +55,6 @@ class KernelStep(Step):
     nest: Nest | None = None
     operands: tuple[str, ...] = ()
     order: tuple[int, ...] = ()
-    runner_up: str = ""
     direct: Format | None = None  # the format of the kernel's own arrays
     finish: Format | None = None
     threads: int = 1

@@ -294,7 +294,6 @@ class StepBuilder:
             slot, shape, dtype, fill, text, count, size, max(bound, size),
             choice.cost - choice.first, nest=nest,
             operands=operands, order=choice.axes_order,
-            runner_up=choice.runner_up,
             direct=direct, finish=None if final == direct else final,
             threads=self.threads(nest, choice.cost - choice.first, operands, size))
         made = self.add_step(step, count)

@@ -173,17 +173,42 @@ def join_size(edges: Collection[Edge]) -> float:
 
 
 class Pilot:
-    """Sizes of joins, each worked out once."""
+    """Sizes of joins, each worked out once. Sets of edges are bits of an integer."""
 
     def __init__(self) -> None:
-        self._sizes: dict[frozenset[Edge], tuple[float, set[str]]] = {}
+        self._bits: dict[Edge, int] = {}
+        self._edges: list[Edge] = []
+        self._sizes: dict[int, tuple[float, frozenset[str]]] = {}
 
-    def size(self, edges: frozenset[Edge]) -> tuple[float, set[str]]:
+    def mask(self, edges: Iterable[Edge]) -> int:
+        found = 0
+        for e in edges:
+            bit = self._bits.get(e)
+            if bit is None:
+                bit = self._bits[e] = 1 << len(self._edges)
+                self._edges.append(e)
+            found |= bit
+        return found
+
+    def edges(self, mask: int) -> list[Edge]:
+        return [e for k, e in enumerate(self._edges) if mask >> k & 1]
+
+    def within(self, mask: int, names: Collection[str]) -> int:
+        """The edges all of whose indices are among these."""
+        return self.mask([e for e in self.edges(mask) if e[1] in names and e[2] in names])
+
+    def renamed(self, mask: int, names: Mapping[str, str]) -> int:
+        """The edges with other names of indices."""
+        return self.mask([(rows, names.get(a, a), names.get(b, b))
+                          for rows, a, b in self.edges(mask)])
+
+    def size(self, mask: int) -> tuple[float, frozenset[str]]:
         """The points of a join, and its indices."""
-        found = self._sizes.get(edges)
+        found = self._sizes.get(mask)
         if found is None:
-            names = {n for _, a, b in edges for n in (a, b)}
-            found = self._sizes[edges] = join_size(edges), names
+            edges = self.edges(mask)
+            names = frozenset([n for _, *pair in edges for n in pair])
+            found = self._sizes[mask] = join_size(edges), names
         return found
 
 
