@@ -245,3 +245,16 @@ def test_long_products_are_right(shape: object, sparse: str) -> None:
     expected = np.einsum(plain, *arrays, optimize=True)
     found = np.asarray(tr.einsum(spec, *tensors(arrays)).compute())
     np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_a_factor_may_sum_inside() -> None:
+    """A sum that is used twice stays one value; its own indices are not those of the product
+    (found by the fuzzer, 51501:920)."""
+    a, b = np.zeros((3, 3, 3, 2)), np.zeros((2, 3, 3))
+    a[2, 1, 2, 1], b[0, 1, 2] = -4.0, -1.0
+    c = np.where(np.arange(6).reshape(3, 2) == 5, -2.0, 1.0).astype(np.float32)
+    t = tr.einsum("ij,jik,kilj->i", tr.tensor(c, fill=1), tr.tensor(b, fill=0), tr.tensor(a, fill=0))
+    x = tr.tensor(np.zeros(3), format="csf", fill=0)
+    t_ = np.einsum("ij,jik,kilj->i", c, b, a)
+    found = tr.matmul(tr.einsum("i,i->i", t, t), x).compute()
+    np.testing.assert_allclose(np.asarray(found), (t_ * t_) @ np.zeros(3))

@@ -27,6 +27,7 @@ from tensorel.plan.definitions import (
     Stats,
     distributing,
     factors_of,
+    inner_reductions,
     product,
 )
 from tensorel.plan.eliminate import Limits, Node, Search
@@ -41,6 +42,7 @@ from tensorel.stats.facts import TensorStats
 from tensorel.stats.pilot import Edge
 from tensorel.stats.pointset import Relation, everything
 from tensorel.stats.reading import as_stats
+from tensorel.stats.reduction import project
 
 
 def order_contractions(program: Program) -> None:
@@ -113,7 +115,9 @@ def _factors(program: Program, exprs: list[Expr], times: ops.Operator, sizes: Si
     found = []
     for k, (e, cover, full) in enumerate(zip(exprs, covers, dense)):
         own = {n: sizes.extents[n] for n in sorted(e.free)}
-        relation = None if full else estimator.relation(cover.support, own, exact)
+        inner = {a.name: a.extent for r in inner_reductions(e) for a in r.axes}  # sums within it
+        relation = None if full else project(
+            estimator.relation(cover.support, own | inner, exact), own)
         plain = isinstance(e, Read) and full and all(isinstance(i, Index) for i in e.indices)
         one = factors_of(e, times)[0]  # a power is stored as its base is
         order, direct, runs = _stored(one)

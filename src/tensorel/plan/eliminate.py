@@ -219,10 +219,11 @@ class Search:
 
     def _loses(self, group: Sequence[Factor], room: float) -> bool:
         """All loops over the join take more than there is room for, whatever they make."""
-        if room <= 0.0:
+        room -= self.sizes.costs.call
+        if self._least(group) >= room:
             return True
         joined = group_of(self.sizes, group)
-        return bool(joined.sparse) and joined.names.bit_count() <= SEARCHED \
+        return bool(joined.sparse) and joined.is_large and len(joined.singles) <= SEARCHED \
             and joined.least(room)[0] == math.inf
 
     def _halves(self, made: Factor, indices: int, inputs: Sequence[Node], fixed: float,

@@ -20,6 +20,7 @@ from heapq import heappop, heappush
 from tensorel.plan.sizes import PAIRED, Factor, Sizes, bits
 
 SEARCHED = 5  # so many indices have all their orders tried
+BOUNDED = 4  # from so many on, a bound for all results is looked for first
 
 Reach = tuple[int, ...]  # the indices that each sparse factor has given
 Way = tuple[float, list[int]]  # the cost of loops and their order
@@ -46,8 +47,8 @@ def _cheapest(group: Group, made: Factor, limit: float) -> float:
         return walk.dense()
     if group.names.bit_count() > SEARCHED:
         return walk.one_by_one(limit)
-    least, order = group.least(limit)
-    if least < limit and walk.scatters(order):
+    least, order = group.least(limit) if group.is_large else NO_WAY
+    if not group.is_large or (least < limit and walk.scatters(order)):
         least, order = _Loops(group, made, group.nested).cheapest(limit)
     if least >= limit:
         return math.inf
@@ -86,11 +87,16 @@ class Group:
         for f in factors:
             self.names |= f.free
         self.singles = bits(self.names)
+        self.is_large = len(self.singles) >= BOUNDED
         self.sparse = [f for f in factors if not f.dense]
         self.full = [f for f in factors if f.dense]
         self.nested = [f for f in self.sparse if f.nested]
         self.having = {v: [k for k, f in enumerate(self.sparse) if f.free & v]
                        for v in self.singles}
+        self.beside = dict.fromkeys(self.singles, 0)
+        for f in self.sparse:
+            for v in bits(f.free):
+                self.beside[v] |= f.free
         self.known: dict[tuple[int, bool], tuple[float, float]] = {}
         self._points: dict[tuple[int, Reach], float] = {}
         self._steps: dict[tuple[int, int, Reach, Reach, Reach], float] = {}
@@ -176,8 +182,12 @@ class _Loops:
     def one_by_one(self, limit: float) -> float:
         """Indices bound by the cheapest step each time; infinite from the limit on."""
         bound, total, left = 0, 0.0, list(self.group.singles)
+        apart = {v: self._step(0, v) for v in left}
         while left and total < limit:
-            cost, v = min([(self.step(bound, v), v) for v in left])
+            outside, last = self.visited(bound), len(left) == 1
+            cost, v = min([(self.scattered(bound, v) + (
+                self._step(bound, v) if last or self.group.beside[v] & bound
+                else outside * apart[v]), v) for v in left])
             total += cost
             bound |= v
             left.remove(v)
@@ -189,9 +199,13 @@ class _Loops:
         found = self.reaches.get(bound)
         if found is None:
             found = self.reaches[bound] = tuple([
-                f.reached(bound) if nested else f.free & bound
+                f.reached(f.free & bound) if nested else f.free & bound
                 for f, nested in zip(self.sparse, self.nested)])
         return found
+
+    def reached(self, k: int, bound: int) -> int:
+        f = self.sparse[k]
+        return f.reached(f.free & bound) if self.nested[k] else f.free & bound
 
     def visited(self, bound: int) -> float:
         """Points over the bound indices."""
@@ -208,21 +222,22 @@ class _Loops:
         key = bound, v, before, after, apart
         found = self.group._steps.get(key)
         if found is None:
-            found = self.group._steps[key] = self._step(bound, v, before, after)
+            found = self.group._steps[key] = self._step(bound, v)
         return found + self.scattered(bound, v) if v & self.kept else found
 
-    def _step(self, bound: int, v: int, before: Reach, after: Reach) -> float:
-        """The shortest list leads, the others are walked beside it or searched."""
-        sizes, costs = self.sizes, self.sizes.costs
+    def _step(self, bound: int, v: int) -> float:
+        """The shortest list leads, the others are walked beside it or searched. Where no factor
+        with the index has been asked, each point outside costs the same."""
+        sizes, costs, before = self.sizes, self.sizes.costs, self.reach(bound)
         outside, last = self.visited(bound), bound | v == self.names
         points, leader, lists = math.inf, -1, list[int]()
         each = 0.0  # at every point
         for k in self.group.having[v]:
-            f, held = self.sparse[k], before[k]
-            if not after[k] & v:
+            f, held, after = self.sparse[k], before[k], self.reached(k, bound | v)
+            if not after & v:
                 continue
             if f.free & bound != held or len(f.order) > f.free.bit_count():
-                each += self.late(f, held | v, after[k])
+                each += self.late(f, held | v, after)
             if self.is_found(k, held, v):
                 each += costs.find
                 continue
@@ -244,7 +259,7 @@ class _Loops:
                   for k in lists if k != leader]
         if len(others) > 1:  # the next one is asked only where one was found
             most = max(others)
-            share = min(self.group.points(bound | v, after) / max(points, 1e-9), 1.0)
+            share = min(self.visited(bound | v) / max(points, 1e-9), 1.0)
             return total + most + (sum(others) - most) * share
         return total + sum(others)
 
