@@ -253,7 +253,8 @@ def test_a_factor_may_sum_inside() -> None:
     a, b = np.zeros((3, 3, 3, 2)), np.zeros((2, 3, 3))
     a[2, 1, 2, 1], b[0, 1, 2] = -4.0, -1.0
     c = np.where(np.arange(6).reshape(3, 2) == 5, -2.0, 1.0).astype(np.float32)
-    t = tr.einsum("ij,jik,kilj->i", tr.tensor(c, fill=1), tr.tensor(b, fill=0), tr.tensor(a, fill=0))
+    one, two, three = (tr.tensor(x, fill=k) for x, k in ((c, 1), (b, 0), (a, 0)))
+    t = tr.einsum("ij,jik,kilj->i", one, two, three)
     x = tr.tensor(np.zeros(3), format="csf", fill=0)
     t_ = np.einsum("ij,jik,kilj->i", c, b, a)
     found = tr.matmul(tr.einsum("i,i->i", t, t), x).compute()
