@@ -157,26 +157,27 @@ class _Loops:
         return min(found)
 
     def cheapest(self, limit: float) -> Way:
-        """The shortest way from no index bound to all of them (Dijkstra, 1959)."""
-        best, came = {0: 0.0}, dict[int, int]()
-        heap = [(0.0, 0)]
+        """The shortest way between no index bound and all of them (Dijkstra, 1959), from the end:
+        inner loops cost most, so that most ways are given up after one step."""
+        best, after = {self.names: 0.0}, dict[int, int]()
+        heap = [(0.0, self.names)]
         while heap:
             cost, bound = heappop(heap)
-            if bound == self.names:
+            if not bound:
                 order: list[int] = []
-                while bound:
-                    order.append(came[bound])
-                    bound ^= order[-1]
-                return cost, order[::-1]
+                while bound != self.names:
+                    order.append(after[bound])
+                    bound |= order[-1]
+                return cost, order
             if cost > best[bound]:
                 continue
             for v in self.group.singles:
-                if not v & bound:
-                    more = bound | v
-                    step = cost + self.step(bound, v)
-                    if step < best.get(more, limit):
-                        best[more], came[more] = step, v
-                        heappush(heap, (step, more))
+                if v & bound:
+                    less = bound ^ v
+                    step = cost + self.step(less, v)
+                    if step < best.get(less, limit):
+                        best[less], after[less] = step, v
+                        heappush(heap, (step, less))
         return NO_WAY
 
     def one_by_one(self, limit: float) -> float:
