@@ -18,6 +18,7 @@ from tensorel.algebra.ops import DTYPES, DType
 from tensorel.errors import TensorelError
 from tensorel.records import dataclass
 from tensorel.storage import registry
+from tensorel.testing.own_storages import own_formats
 from tensorel.testing.programs import Leaf, Program, Step, evaluate_step, watched
 
 Array = npt.NDArray[Any]
@@ -191,6 +192,7 @@ def _random_format(rng: Rng, array: Array, fill: object) -> tuple[str | None, Ar
         names += [f"csf({','.join(str(k) for k in rng.permutation(rank))})"]
     if rank == 2:
         names += [f"bsr({rng.integers(1, 4)},{rng.integers(1, 4)})"]
+    names += own_formats(rank, rng)
     for _ in range(8):
         name = str(rng.choice(names))
         try:
@@ -285,7 +287,8 @@ def _finished(rng: Rng, program: Program, pool: Pool) -> Program:
 def _result_format(rng: Rng, result: Array) -> str | None:
     """A format that any tensor of this shape fits in."""
     picky = {"tril", "triu", "symmetric", "bitmap"}
-    name = str(rng.choice([n for n in registry.names() if n not in picky]))
+    names = [n for n in registry.names() if n not in picky] + own_formats(result.ndim, rng)
+    name = str(rng.choice(names))
     try:
         registry.resolve(name, result.shape, result.dtype)
     except TensorelError:

@@ -79,11 +79,15 @@ class _Packer:
                         f"{self.coo.shape[axis]}")
         for c in (c for p in self.pieces for c in p.cursors):
             term = self.layout.bound.get(c.name)
-            match term, c.high:
-                case Binary(op="/", left=Name(name=at), right=size), Name(name=blocks) \
-                        if at.startswith("@") and blocks not in self.arrays:
-                    extent_, width = self.coo.shape[int(at[1:])], self._number(size)
-                    self._set(blocks, -(-extent_ // width))
+            if term is not None and isinstance(c.high, Name) and c.high.name not in self.arrays:
+                self._set(c.high.name, self._last(term) + 1)
+
+    def _last(self, term: Expr) -> int:
+        """The value of a solved cursor at the last cell of the tensor."""
+        if 0 in self.coo.shape:
+            return -1
+        corner = {coordinate(a): np.asarray(n - 1) for a, n in enumerate(self.coo.shape)}
+        return int(evaluate(term, corner, self.arrays))
 
     def _set(self, name: str, value: int, axis: int | None = None) -> None:
         before = self.arrays.get(name)
@@ -244,12 +248,13 @@ class _Packer:
             return self.counts[t.name]
         if literal(t) is not None:
             return int(literal(t) or 0) + 1
-        if free(t) <= set(self.env) | set(self.arrays) and 0 not in self.coo.shape:
-            corner = {coordinate(a): np.asarray(n - 1) for a, n in enumerate(self.coo.shape)}
-            if free(t) <= set(corner) | set(self.arrays):
-                return int(evaluate(t, corner, self.arrays)) + 1
-        return 0 if 0 in self.coo.shape else int(
-            self._at(t, self.env).max(initial=-1)) + 1
+        axes = [a for a in range(len(self.coo.shape)) if coordinate(a) in free(t)]
+        if free(t) - {coordinate(a) for a in axes} <= set(self.arrays):
+            if any(self.coo.shape[a] == 0 for a in axes):
+                return 0
+            corner = {coordinate(a): np.asarray(self.coo.shape[a] - 1) for a in axes}
+            return int(evaluate(t, corner, self.arrays)) + 1
+        return int(self._at(t, self.env).max(initial=-1)) + 1
 
     # -- stretches ------------------------------------------------------------------------------
 
