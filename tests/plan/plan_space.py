@@ -27,10 +27,11 @@ MOST = 60  # plans of one program
 
 def plans_of(node: Any, most: int = MOST, **settings: Any
              ) -> Iterator[tuple[tuple[Decision, ...], Planned, Bound, Any]]:
-    """(decisions, plan, operands, settings) of the plans of a tensor's program."""
+    """(decisions, plan, operands, settings) of the plans of a tensor's program. All are made before
+    the first is run: from a run the planner learns, and then has other options."""
     config = replace(current(), **settings)
     bound = bind([node], [None], config)
-    every = plans(lambda d: _Made(planned(bound, [None], config, d)), most, Random(0))
+    every = list(plans(lambda d: _Made(planned(bound, [None], config, d)), most, Random(0)))
     for taken, made in every:
         yield taken, made.planned, bound, config
 
