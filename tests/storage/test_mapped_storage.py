@@ -207,8 +207,7 @@ def test_higher_ranks():
         assert np.allclose(tr.einsum("ijk,jr,kr->ir", t, b, c).to_numpy(), want), name
         assert np.allclose(t.sum(axis=1).to_numpy(), x.sum(axis=1)), name
     v = rng.random(7)
-    one = tr.tensor(v, format=tr.storage("sum(<i,x> in V) { 6 - i -> x }") if False else
-                    tr.storage("sum(<p,i> in idx) { i -> val(p) }"))
+    one = tr.tensor(v, format=tr.storage("sum(<p,i> in idx) { i -> val(p) }"))
     assert np.array_equal(one.to_numpy(), v)
 
 

@@ -7,6 +7,7 @@ at cursors then says what stands in the index arrays; the value array is filled 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from tensorel.errors import StorageError
 from tensorel.records import dataclass, field
@@ -116,13 +117,12 @@ class _Packer:
         if level.inside:
             self._fill(read, wanted)
             return
+        group = self._groups(level, read)
         if level.runs:
-            first = self._groups(level, read)
-            self._number_items(level, first, np.ones(here.size, dtype=bool), read)
+            entry = np.arange(here.size)
+            self._number_items(level, read, entry, group, np.ones(here.size, dtype=bool))
         else:
-            group = self._groups(level, read)
-            group, fresh = self._distinct(group, wanted)
-            self._number_items(level, group, fresh, read)
+            self._number_items(level, read, *_distinct(group, wanted))
         self._fill(read, wanted, pad=self.coo.shape[level.axis])
 
     def _content(self, e: Expr, cursor: str, here: IntArray) -> tuple[Apply, IntArray]:
@@ -156,21 +156,10 @@ class _Packer:
             group = group * (int(x.max(initial=0)) + 1) + x
         return group
 
-    def _distinct(self, group: IntArray, wanted: IntArray) -> tuple[IntArray, IntArray]:
-        """Entries with one parent and one wanted value are one item: flags of the first of each,
-        after sorting by (group, wanted); the cursor is set by ``_number_items``."""
-        self.rank = np.lexsort((wanted, group))
-        g, w = group[self.rank], wanted[self.rank]
-        fresh = np.ones(g.size, dtype=bool)
-        fresh[1:] = (g[1:] != g[:-1]) | (w[1:] != w[:-1])
-        return g, fresh
-
-    def _number_items(self, level: Segment | Stretch, group: IntArray, fresh: np.ndarray,
-                      read: Apply) -> None:
+    def _number_items(self, level: Segment | Stretch, read: Apply, entry: IntArray,
+                      group: IntArray, fresh: npt.NDArray[np.bool_]) -> None:
         """The cursor of each entry, from the order of the items under their parents; the arrays
-        and scalars that bound it."""
-        sort = getattr(self, "rank", None) if not (
-            isinstance(level, Segment) and level.runs) else None
+        and scalars that bound it. ``group`` ascends; ``fresh``: the first entry of an item."""
         item = np.cumsum(fresh) - 1
         starts = np.flatnonzero(fresh)
         owner = group[starts]  # ascending
@@ -180,7 +169,6 @@ class _Packer:
         which = np.cumsum(head) - 1
         nth = np.arange(owner.size) - begin[which] if owner.size else owner
         sizes = np.diff(np.append(begin, owner.size))
-        entry = sort if sort is not None else np.arange(group.size)
         first_entry = entry[starts[begin]] if owner.size else np.empty(0, dtype=np.int64)
         parents = {n: x[first_entry] for n, x in self.env.items()}
         low = self._bounds(level, parents, sizes)
@@ -265,24 +253,23 @@ class _Packer:
             size = self._number(width)
             aligned = here - here % size
             read, wanted = self._content(level.first, level.cursor, aligned)
-            group, fresh = self._distinct(self._groups(level, read), wanted)
-            self._number_items(level, group, fresh, read)
+            self._number_items(level, read, *_distinct(self._groups(level, read), wanted))
             self._fill(read, wanted)
             return
         read, _ = self._content(level.first, level.cursor, here)
         group = self._groups(level, read)
-        self.rank = np.lexsort((here, group))
-        g, c = group[self.rank], here[self.rank]
+        entry = np.lexsort((here, group))
+        g, c = group[entry], here[entry]
         fresh = np.ones(g.size, dtype=bool)
         fresh[1:] = (g[1:] != g[:-1]) | (c[1:] != c[:-1] + 1)
         if not free(self.layout.place) & {coordinate(level.axis)}:  # one value for all of it
-            v = self.coo.values[self.rank]
+            v = self.coo.values[entry]
             fresh[1:] |= (v[1:] != v[:-1]) & ((v[1:] == v[1:]) | (v[:-1] == v[:-1]))
-        self._number_items(level, g, fresh, read)
+        self._number_items(level, read, entry, g, fresh)
         starts = np.flatnonzero(fresh)
         lengths = np.diff(np.append(starts, g.size))
         first = c[starts]
-        items = {n: x[self.rank][starts] for n, x in self.env.items()}
+        items = {n: x[entry][starts] for n, x in self.env.items()}
         for term, content in ((level.first, first), (level.stop, first + lengths)):
             unfilled = self._read_besides(term, level.cursor)
             rest = normal(subtract(term, unfilled))
@@ -362,6 +349,17 @@ class _Packer:
         val[at] = self.coo.values
         self.arrays[name] = val
         self.arrays.setdefault(length_of(name), np.asarray(size, dtype=np.int64))
+
+
+def _distinct(group: IntArray, wanted: IntArray
+              ) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
+    """The entries by (group, wanted), their groups, and flags of the first of each pair: entries
+    with one parent and one wanted value are one item."""
+    entry = np.lexsort((wanted, group))
+    g, w = group[entry], wanted[entry]
+    fresh = np.ones(g.size, dtype=bool)
+    fresh[1:] = (g[1:] != g[:-1]) | (w[1:] != w[:-1])
+    return entry, g, fresh
 
 
 def _read_at(e: Expr, cursor: str, besides: set[str] | None = None) -> Apply | None:
