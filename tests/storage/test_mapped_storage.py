@@ -280,3 +280,16 @@ def test_figure_1_of_the_paper():
     assert len(kernels) == 1 and len(steps) <= 2
     want = np.einsum("ikl,kj,jl->ij", b.to_numpy(), c.to_numpy(), d.to_numpy())
     assert np.allclose(program.to_numpy(), want)
+
+
+def test_taken_from_a_known_layout_with_a_name_of_its_own():
+    """Fuzz 55001:4490: the result was asked for by the name of the user's storage."""
+    text = ("sum(<p,j> in idx0) sum(<q,i> in idx1(pos1(p):pos1(p+1)))"
+            " sum(<r,k> in idx2(pos2(q):pos2(q+1))) { (i,j,k) -> val(r) }")
+    x = np.arange(24.0).reshape(2, 3, 4) % 5
+    t = tr.tensor(x, format=tr.storage(text, "own"))
+    for axis in range(3):
+        for at in ([0, 0, 0], [1], []):
+            index = np.array(at, dtype=np.int64)
+            assert np.array_equal(
+                tr.take(t, index, axis=axis).to_numpy(), np.take(x, index, axis=axis))

@@ -142,6 +142,5 @@ def _take_entries(stored: Stored, wanted: Array, axis: int, shape: Shape) -> Sto
     perm = sort_coords(coords, coo.order, shape)
     if perm is not None:
         coords, values = tuple(c[perm] for c in coords), values[perm]
-    name = stored.format.name
-    layout = name if type(stored.format) is Stack else "coo"
+    layout = stored.format if type(stored.format) is Stack else "coo"
     return pack(Coo(coords, values, shape, stored.fill, coo.order), layout)
