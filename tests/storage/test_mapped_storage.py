@@ -282,6 +282,24 @@ def test_figure_1_of_the_paper():
     assert np.allclose(program.to_numpy(), want)
 
 
+def test_sizes_and_numbers_that_do_not_fit():
+    two = tr.storage("sum(<i,_> in 0:M,<j,_> in 0:N) {(i,j) -> V(i*N+j)}", N=2)
+    with pytest.raises(StorageError, match="has 2 coordinates"):
+        tr.tensor([[1.0, 2.0, 3.0]], format=two)
+    lower = storage("lower triangular")
+    for wrong in ({"N": -3}, {"N": [1, 2]}, {"N": 2.5}, {"N": 1, "shape": (2,)}):
+        with pytest.raises(StorageError):
+            lower.tensor(**({"A_val": [1.0, 2.0]} | wrong))
+    for wrong in ("x", 2.5, None):
+        with pytest.raises(StorageError, match="whole number"):
+            tr.storage(two.text, N=wrong)
+    with pytest.raises(TypeError):
+        tr.storage(3)
+    with pytest.raises(MemoryError), tr.options(memory="8GB"):
+        tr.from_coo([[0, 10**9], [0, 5]], [1.0, 2.0], (10**9 + 1, 10**9 + 1), format=tr.storage(
+            "sum(<i,_> in 0:N, <j,_> in 0:i+1) { (i,j) -> V(i*(i+1)/2+j) }"))
+
+
 def test_taken_from_a_known_layout_with_a_name_of_its_own():
     """Fuzz 55001:4490: the result was asked for by the name of the user's storage."""
     text = ("sum(<p,j> in idx0) sum(<q,i> in idx1(pos1(p):pos1(p+1)))"

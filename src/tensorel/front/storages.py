@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorel.algebra.ops import DType
+from tensorel.errors import TypeError_
 from tensorel.front.array import Tensor
 from tensorel.front.base import Base, from_stored
 from tensorel.front.convert import stored_of
@@ -76,4 +77,7 @@ def storage(text: str, name: str | None = None, **arrays: object) -> Storage:
     >>> lower.arrays(A)["V"].size, (A @ np.ones(3)).to_numpy().tolist()
     (6, [1.0, 2.0, 3.0])
     """
+    if not isinstance(text, str):
+        raise TypeError_("storage: the first argument is the text of the mapping",
+                         hint="e.g. tr.storage('sum(<i,_> in 0:N) { i -> V(i) }')")
     return Storage(import_module("tensorel.storage.mapped.mapping").define(text, name, arrays))

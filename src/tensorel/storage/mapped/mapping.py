@@ -33,7 +33,7 @@ from tensorel.storage.mapped.derive import Layout, derive
 from tensorel.storage.mapped.format import Mapped, Plan, physical_arrays, read_back, refuse_clash
 from tensorel.storage.mapped.pieces import Hashed, Physical, pieces
 from tensorel.storage.mapped.reading import check_places
-from tensorel.storage.mapped.terms import Values, evaluate, number, substitute
+from tensorel.storage.mapped.terms import Values, evaluate, literal, number, substitute
 from tensorel.storage.registry import MAPPING
 from tensorel.storage.stack import Stack
 from tensorel.storage.stored import Stored
@@ -102,6 +102,9 @@ class StorageMapping:
         known = {n: np.asarray(a) for n, a in (self.given | dict(arrays)).items()}
         self._complete(known)
         whole = shape if shape is not None else self._shape(known)
+        if len(whole) != self.rank or min(whole, default=0) < 0:
+            raise StorageError(f"{whole} is no shape of a tensor in {self.name!r}, which has "
+                               f"{self.rank} axes", hint="check shape=... and the scalars given")
         check_extents(layout, whole, self.name, known)
         values = known[piece.array] if piece.array is not None else np.asarray(piece.value.value)  # type: ignore[attr-defined]
         dtype = check_dtype(values.dtype)
@@ -132,7 +135,10 @@ class StorageMapping:
                                hint=f"its arrays and scalars are {', '.join(sorted(wanted))}")
         for name in wanted:
             if self.physical.form(name) == "SCALAR":
-                known[name] = np.asarray(known[name]).reshape(())
+                if known[name].size != 1 or known[name].dtype.kind not in "iu":
+                    raise StorageError(f"{name} is a scalar of the mapping {self.name!r}: it takes "
+                                       f"one whole number, not {known[name].tolist()}")
+                known[name] = known[name].reshape(())
             else:
                 known[name] = np.ascontiguousarray(known[name]).reshape(-1)
                 known[f"#{name}"] = np.asarray(known[name].size)
@@ -157,6 +163,10 @@ def check_extents(layout: Layout, shape: tuple[int, ...], name: str,
     """The axes of a tensor are as long as the mapping says."""
     sizes: dict[str, int] = {n: int(a) for n, a in (known or {}).items() if a.ndim == 0}
     for axis, (extent, n) in enumerate(zip(layout.extents, shape)):
+        if isinstance(extent, Expr) and literal(extent) not in (None, n):
+            raise StorageError(
+                f"axis {axis} of a tensor in {name!r} has {literal(extent)} coordinates; this "
+                f"tensor has shape {shape}")
         if isinstance(extent, Name) and sizes.setdefault(extent.name, n) != n:
             raise StorageError(
                 f"axis {axis} of a tensor in {name!r} has {extent.name} = {sizes[extent.name]} "
@@ -176,6 +186,10 @@ def define(text: str, name: str | None = None, given: AbstractMapping[str, objec
     assert definition is not None
     extents = tensors[0].extents if tensors else None
     values = {n: np.asarray(a) for n, a in given.items()}
+    for n, a in values.items():
+        if a.dtype.kind not in "iufcb" or (a.ndim == 0 and a.dtype.kind not in "iu"):
+            raise StorageError(f"{n} = {given[n]!r} is neither a whole number nor an array of "
+                               f"numbers", hint="scalars of a mapping are whole numbers")
     fixed: dict[str, Expr] = {
         n: number(int(a)) for n, a in values.items() if a.ndim == 0 and a.dtype.kind in "iu"}
     core = desugar(definition)

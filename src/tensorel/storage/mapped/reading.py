@@ -63,7 +63,7 @@ def _next(c: Cursor, env: dict[str, IntArray], count: int, arrays: Mapping[str, 
     low = _wide(evaluate(c.low, env, arrays), count)
     lengths = np.maximum(_wide(evaluate(c.high, env, arrays), count) - low, 0)
     total = int(lengths.sum())
-    require(total * 8 * (len(env) + 2), f"the cells of a mapping with {total} values of cursors")
+    require(total * 8 * (2 * len(env) + 5), f"the {total} values of a mapping's cursors")
     grown = {n: np.repeat(x, lengths) for n, x in env.items()}
     before = np.cumsum(lengths) - lengths
     grown[c.name] = np.arange(total) - np.repeat(before - low, lengths)
