@@ -37,6 +37,14 @@ def run_kernel(step: KernelStep, values: dict[str, Stored], config: Config, budg
     return found
 
 
+def make_ready(step: KernelStep, values: dict[str, Stored], config: Config) -> None:
+    """Lower and compile, or load, before the clock of the step starts."""
+    assert step.nest is not None
+    prepare(step, values, config)
+    if step.nest.output.assembly is Assembly.BUCKET:
+        prepare(step, values, config, counting=True)
+
+
 # -- dense ------------------------------------------------------------------------------------
 
 

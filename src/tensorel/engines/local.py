@@ -17,7 +17,7 @@ from tensorel.config import Config
 from tensorel.engines import bulk
 from tensorel.engines.binding import Bound, bind
 from tensorel.engines.blocked import ranked_first
-from tensorel.engines.kernel_step import run_kernel
+from tensorel.engines.kernel_step import make_ready, run_kernel
 from tensorel.engines.thin import thinned
 from tensorel.errors import EngineError, MemoryLimitError, TypeError_
 from tensorel.forks import renewed
@@ -69,22 +69,13 @@ class Planned:
 
 
 @dataclass
-class StepRecord:
-    """What a step really did."""
-
-    seconds: float
-    count: int
-    bytes_: int
-
-
-@dataclass
 class Run:
     """One execution of a plan; ``held`` is the size of its inputs."""
 
     planned: Planned
     inputs: dict[str, Stored]
     config: Config
-    records: list[StepRecord] = field(default_factory=list)
+    records: list[Actual] = field(default_factory=list)
     held: int = 0
 
     def __post_init__(self) -> None:
@@ -224,6 +215,9 @@ def execute(run: Run, analyze: bool = False) -> list[Stored]:
     values = dict(run.inputs)
     held = run.held
     for k, step in enumerate(plan.steps):
+        begin = time.perf_counter() if analyze else 0.0
+        if analyze and type(step) is KernelStep:
+            make_ready(step, values, config)
         start = time.perf_counter() if analyze else 0.0
         value = run_step(step, values, config, config.memory - held)
         values[step.target.name] = value
@@ -231,8 +225,8 @@ def execute(run: Run, analyze: bool = False) -> list[Stored]:
         if run.planned.fresh:
             learn(run.planned, step, value)
         if analyze:
-            run.records.append(StepRecord(
-                time.perf_counter() - start, value.count, value.nbytes))
+            run.records.append(Actual(
+                time.perf_counter() - start, start - begin, value.count, value.nbytes))
         for name in plan.frees.get(k, ()):
             freed = values.pop(name, None)
             held -= 0 if freed is None else freed.nbytes
@@ -422,7 +416,7 @@ def explain(nodes: Sequence[Tensor], config: Config, level: str = "physical",
     actual: list[Actual] = []
     if analyze and not found.blocked:  # steps that run in blocks have no sizes of their own
         execute(run, analyze=True)
-        actual = [Actual(r.seconds, r.count, r.bytes_) for r in run.records]
+        actual = run.records
     inputs = {
         n: f"{s.format.name} {s.shape} {s.dtype.name}, {s.count:,} stored, {show_bytes(s.nbytes)}"
         for n, s in bound.stored.items()

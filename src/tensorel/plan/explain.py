@@ -17,9 +17,10 @@ LEVELS = ("logical", "physical", "code")
 
 @dataclass(frozen=True, slots=True)
 class Actual:
-    """What a step really did."""
+    """What a step really did; ``making`` is the time to compile or load its kernel."""
 
     seconds: float
+    making: float
     count: int
     bytes_: int
 
@@ -73,7 +74,8 @@ class Explanation:
         }
         if k < len(self.actual):
             a = self.actual[k]
-            found |= {"actual_nnz": a.count, "actual_bytes": a.bytes_, "seconds": a.seconds}
+            found |= {"actual_nnz": a.count, "actual_bytes": a.bytes_, "seconds": a.seconds,
+                      "making_seconds": a.making}
         return found
 
     def __str__(self) -> str:
@@ -106,7 +108,7 @@ class Explanation:
             a = self.actual[k]
             lines.append(f"   actual: {a.count:,} entries{_off(s.count, a.count)}, "
                          f"{show_bytes(a.bytes_)}, {1e3 * a.seconds:.3f} ms against about "
-                         f"{show_time(s.cost)}")
+                         f"{show_time(s.cost)}" + _made(a.making))
         if self.level == "code" and s.target.name in self.code:
             lines += ["   " + line for line in self.code[s.target.name].splitlines()]
         return lines
@@ -151,6 +153,10 @@ def show_time(cost: float) -> str:
     ms = cost / 1e6
     digits = 1 - math.floor(math.log10(ms)) if ms > 0 else 0
     return f"{round(ms, digits):,.{max(digits, 0)}f} ms"
+
+
+def _made(seconds: float) -> str:
+    return f"; kernel made in {1e3 * seconds:.1f} ms" if seconds >= 5e-5 else ""
 
 
 def _off(estimated: float, actual: int) -> str:
