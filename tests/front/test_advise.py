@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tensorel as tr
-from tensorel.errors import MemoryLimitError, TypeError_
+from tensorel.errors import MemoryLimitError, TensorelError, TypeError_
 
 
 def sparse(n: int, density: float, seed: int) -> np.ndarray:
@@ -55,3 +55,26 @@ def test_texts_weights_and_own_storages():
 def test_no_programs():
     with pytest.raises(TypeError_):
         tr.advise([], {})
+
+
+A80 = np.eye(80)
+BAD: list[tuple[str, dict[str, object]]] = [
+    ("takes 'C', which is none of the tensors 'A'", {"programs": [lambda C: C @ C]}),
+    ("not text or a function", {"programs": [tr.asarray(A80) @ A80]}),
+    ("computed already", {"programs": [lambda A: 3]}),
+    ("weights are given for 'x'", {"programs": [lambda A: A @ A], "weights": {"x": 1.0}}),
+    ("storages are given for 'x'", {"programs": [lambda A: A @ A], "storages": {"x": ["csr"]}}),
+    ("unknown name 'Q'", {"programs": ["sum(<i,v> in Q) v"]}),
+    ("at least one program", {"programs": []}),
+]
+
+
+@pytest.mark.parametrize(("message", "asked"), BAD, ids=[m for m, _ in BAD])
+def test_what_cannot_be_advised_is_said(message: str, asked: dict[str, object]) -> None:
+    with pytest.raises(TensorelError, match=message):
+        tr.advise(tensors={"A": A80}, **asked)  # type: ignore[arg-type]
+
+
+def test_a_function_takes_what_it_names() -> None:
+    found = tr.advise(lambda A: A.sum(axis=0), {"A": A80, "B": np.ones(5)})
+    assert sorted(found.storages) == ["A", "B"]

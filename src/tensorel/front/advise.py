@@ -6,6 +6,7 @@ memory lasts, the storage that saves most is added; at the end, storages that no
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 
@@ -17,6 +18,7 @@ from tensorel.front.array import Tensor
 from tensorel.front.base import from_stored
 from tensorel.front.convert import asarray, stored_of
 from tensorel.front.sdql import sdql
+from tensorel.ir.nodes import Source
 from tensorel.records import dataclass
 from tensorel.storage.convert import to_format
 from tensorel.storage.format import FormatLike
@@ -25,6 +27,7 @@ from tensorel.storage.registry import dense_bytes, resolve
 from tensorel.storage.stored import Stored
 
 Program = str | Callable[..., object]
+Taken = Callable[..., object]  # of all tensors, by name
 #: A tensor's name and the storages that are kept of it.
 Kept = dict[str, tuple[Stored, ...]]
 WORTHWHILE = 0.02  # an addition saves at least this share of the cost
@@ -64,7 +67,8 @@ def advise(
 ) -> Advice:
     """Which storages of ``tensors`` to keep for ``programs``, within ``memory`` bytes.
 
-    A program is SDQLite text over the names of the tensors, or a function that takes them by name.
+    A program is SDQLite text over the names of the tensors, or a function whose parameters have
+    these names; it may take some of them only, and returns a tensor that is not computed yet.
     ``storages`` adds candidates (formats, storage mappings) by tensor; ``weights`` says how often
     a program runs beside the others.
 
@@ -74,17 +78,45 @@ def advise(
     >>> sorted(found.storages) == ["A", "x"] and found.cost <= found.before
     True
     """
+    if callable(programs) or isinstance(programs, (str, Tensor)):
+        programs = [programs]
     named = dict(programs) if isinstance(programs, Mapping) else {
         f"program {k + 1}": p for k, p in enumerate(programs)}
     if not named:
         raise TypeError_("advise takes at least one program")
+    for about, names, all_ in (("storages", storages, tensors), ("weights", weights, named)):
+        for name in set(names or ()) - set(all_):
+            raise TypeError_(f"advise: {about} are given for {name!r}, which is none of "
+                             f"{', '.join(map(repr, all_))}")
+    wanted = {name: _taken(name, p, tensors) for name, p in named.items()}
     given = {name: stored_of(asarray(t)) for name, t in tensors.items()}
     config = settings.current() if memory is None else settings.with_overrides(
         settings.current(), memory=memory)
-    adviser = _Adviser(named, given, {n: (weights or {}).get(n, 1.0) for n in named}, config)
+    adviser = _Adviser(wanted, given, {n: (weights or {}).get(n, 1.0) for n in named}, config)
     return adviser.run({
         name: _candidates(stored, (storages or {}).get(name, ()), config.memory)
         for name, stored in given.items()})
+
+
+def _taken(name: str, program: object, tensors: Mapping[str, object]) -> Taken:
+    """A program as a function of all tensors; functions get those that they name."""
+    if isinstance(program, str):
+        return lambda **given: sdql(program, **given)
+    if not callable(program):
+        raise TypeError_(f"advise: {name} is a {type(program).__name__}, not text or a function",
+                         hint="write lambda A, x: A @ x, with the names of the tensors")
+    try:
+        parameters = inspect.signature(program).parameters.values()
+    except (TypeError, ValueError):  # built-in functions may not tell
+        return program
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return program
+    names = [p.name for p in parameters if p.name in tensors]
+    for p in parameters:
+        if p.name not in tensors and p.default is p.empty and p.kind is not p.VAR_POSITIONAL:
+            raise TypeError_(f"advise: {name} takes {p.name!r}, which is none of the tensors "
+                             f"{', '.join(map(repr, tensors))}")
+    return lambda **given: program(**{n: given[n] for n in names})
 
 
 def _alternatives(stored: Sequence[Stored]) -> Tensor:
@@ -116,7 +148,7 @@ def _candidates(stored: Stored, more: Sequence[FormatLike], limit: float) -> lis
 
 @dataclass
 class _Adviser:
-    programs: dict[str, Program]
+    programs: dict[str, Taken]
     given: dict[str, Stored]
     weights: dict[str, float]
     config: settings.Config
@@ -156,7 +188,7 @@ class _Adviser:
                     for s in found if s not in kept[name]]
             ways = [way for way in ways if _bytes(way) <= self.config.memory]
             best = min(ways, key=self._total, default=kept)
-            if self._total(best) > (1 - WORTHWHILE) * now:
+            if best is kept or self._total(best) > (1 - WORTHWHILE) * now:
                 return kept
             kept = best
 
@@ -176,10 +208,11 @@ class _Adviser:
         """About nanoseconds of one run of a program, by its plan."""
         key = name, tuple((n, tuple(map(id, found))) for n, found in kept.items())
         if key not in self._known:
-            program = self.programs[name]
             tensors = {n: _alternatives(found) for n, found in kept.items()}
-            made = asarray(sdql(program, **tensors) if isinstance(program, str)
-                           else program(**tensors))
+            made = asarray(self.programs[name](**tensors))
+            if isinstance(made.node, Source):
+                raise TypeError_(f"advise: {name} gives a tensor that is computed already",
+                                 hint="return the formula, without compute()")
             bound = bind([made.node], [None], self.config)
             self._known[key] = local.plan_for(bound, [None], self.config, anew=True).plan.cost
         return self._known[key]

@@ -184,7 +184,8 @@ def evaluate(e: Expr, env: Mapping[str, IntArray], arrays: Mapping[str, Values]
             x = evaluate(arg, env, arrays)
             return np.logical_not(x) if op == "!" else -x
         case Binary(op=op, left=left, right=right):
-            return _ON_ARRAYS[op](evaluate(left, env, arrays), evaluate(right, env, arrays))
+            with np.errstate(all="ignore"):  # i/0 is 0 here, and refused where it is a key
+                return _ON_ARRAYS[op](evaluate(left, env, arrays), evaluate(right, env, arrays))
         case Call(function=f, args=args) if f in _ON_ARRAYS:
             return _ON_ARRAYS[f](*(evaluate(a, env, arrays) for a in args))
         case Apply(target=Name(name=name), keys=(key,)) if name in arrays:
