@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,9 @@ _HONEST_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": 
 #: First calls are measured on little data: with much, page faults and noise of the run itself
 #: outweigh planning and compiling.
 LATENCY_SCALE = 0.02
+
+#: First calls happen once in a process: medians over so many.
+TRIES = 3
 
 _IMPORT = """
 import numpy, time
@@ -48,12 +52,16 @@ def _single(measure: str, name: str, scale: float, environment: dict[str, str]) 
 
 def first_calls(name: str, scale: float) -> dict[str, Any]:
     """Latency with an empty disk cache and with the one it left; memory at full size."""
-    with tempfile.TemporaryDirectory(prefix="tensorel-bench-") as cache:
-        os.chmod(cache, 0o700)
-        own = {"XDG_CACHE_HOME": cache}
-        cold, warm = (_single("latency", name, LATENCY_SCALE, own) for _ in range(2))
-        memory = _single("memory", name, scale, own | _HONEST_MALLOC)
-    return {"cold": cold["latency"], "warm": warm["latency"], "memory": memory}
+    cold, warm = [], []
+    for _ in range(TRIES):
+        with tempfile.TemporaryDirectory(prefix="tensorel-bench-") as cache:
+            os.chmod(cache, 0o700)
+            own = {"XDG_CACHE_HOME": cache}
+            for found in (cold, warm):
+                found.append(_single("latency", name, LATENCY_SCALE, own)["latency"])
+            memory = _single("memory", name, scale, own | _HONEST_MALLOC) \
+                if len(cold) == TRIES else {}
+    return {"cold": statistics.median(cold), "warm": statistics.median(warm), "memory": memory}
 
 
 def import_seconds(tries: int = 7) -> float:
