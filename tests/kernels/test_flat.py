@@ -60,6 +60,47 @@ def test_number_of_loops(name: str) -> None:
     assert max(_depths(code)) == loops, code
 
 
+#: The entries of a list have all coordinates: one loop, but for a sum that each row keeps.
+LISTS: dict[str, int] = {
+    "ij->": 1, "ij,j->": 1, "ij,i->": 1, "ij,i->j": 1, "ij,i,j->ij": 1, "ij,j->i": 2,
+    "ij,ir->jr": 2, "ij,jr->ir": 2}
+
+
+@pytest.mark.parametrize("spec", sorted(LISTS))
+def test_loops_over_a_list(spec: str) -> None:
+    a = _random((40, 30), 1)
+    sizes = {"i": 40, "j": 30, "r": 7}
+    rng = np.random.default_rng(2)
+    others = [rng.integers(1, 5, [sizes[n] for n in part]).astype(float)
+              for part in spec.split("->")[0].split(",")[1:]]
+    program = tr.einsum(spec, tr.asarray(a).to_format("coo"), *map(tr.asarray, others))
+    np.testing.assert_allclose(np.asarray(program), np.einsum(spec, a, *others))
+    code = str(program.explain(level="code"))
+    assert _loops(code) == LISTS[spec], code
+
+
+def _loops(code: str) -> int:
+    """How many loops there are but for searches, and for the ends of runs."""
+    lines = [line.strip() for line in code.splitlines()]
+    return sum(line.startswith("for ") or line.endswith("# can be cancelled") and line.startswith(
+        "while") for line in lines)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("fmt", ["coo", "0;1,2"])
+@given(st.sampled_from(["ijk,jr,kr->ir", "ijk,i->jk", "ijk,ij->k", "ijk->ik", "ijk,k->ij"]),
+       st.integers(0, 99))
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_lists_of_three_coordinates(fmt: str, threads: int, spec: str, seed: int) -> None:
+    sizes = dict(zip("ijkr", np.random.default_rng(seed).integers(1, 7, 4)))
+    a = _random(tuple(sizes[n] for n in "ijk"), seed, 0.3)
+    rng = np.random.default_rng(seed + 1)
+    others = [rng.random([sizes[n] for n in part]) for part in spec.split("->")[0].split(",")[1:]]
+    with tr.options(threads=threads):
+        found = tr.einsum(spec, tr.asarray(a).to_format(fmt), *map(tr.asarray, others))
+        np.testing.assert_allclose(np.asarray(found), np.einsum(spec, a, *others))
+
+
 def _depths(code: str) -> list[int]:
     """How deep the loops of each kernel stand inside each other."""
     found, stack = [0], list[int]()

@@ -2,7 +2,10 @@
 
 sum(A * A), sum(A @ x), A.sum(axis=0) by rows: in which row an entry stands does not matter. The
 entries of a range of rows lie side by side, so one loop over them replaces the loops over the
-levels: it is vectorized where nothing else is read, and short or empty rows cost nothing."""
+levels: it is vectorized where nothing else is read, and short or empty rows cost nothing.
+
+The entries of a list have all of their coordinates: one loop over them needs no ends of runs,
+whoever else asks for the coordinates, so long as nothing is made once for a run."""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from tensorel.ir.nodes import Call, Expr, Index, Read
 from tensorel.kernels.spec import Slot
 from tensorel.kernels.support import Formula
 from tensorel.records import dataclass
-from tensorel.storage.levels import Compressed, Dense
+from tensorel.storage.levels import Compressed, Dense, Listed
 from tensorel.storage.stack import Stack
 
 
@@ -60,6 +63,26 @@ def _is_loop(read: Read, k: int, names: Sequence[str], extents: Mapping[str, int
     if k and extents[names[k]] != read.tensor.shape[axis]:
         return False
     return isinstance(level, Dense) or (type(level) is Compressed and not level.runs)
+
+
+def listed_levels(read: Read, depth: int, names: Sequence[str], extents: Mapping[str, int]
+                  ) -> int:
+    """How many of the loops ``names`` one loop over the entries of a list serves for, whose level
+    ``depth`` is the first. A first loop that is cut into ranges has no extent in ``extents``."""
+    slot = read.tensor.data  # type: ignore[attr-defined]
+    assert isinstance(slot, Slot)
+    order, levels = slot.format.order, slot.format.levels
+    count = 0
+    for k, name in zip(range(depth, len(levels)), names):
+        index, level, size = read.indices[order[k]], levels[k], read.tensor.shape[order[k]]
+        if not isinstance(index, Index) or index.name != name or extents.get(name, size) != size:
+            break
+        if not isinstance(level, Listed) and not (isinstance(level, Compressed) and level.runs):
+            break
+        count += 1
+        if not level.runs:
+            return count
+    return 0  # runs are left: what they have is not one entry
 
 
 def _users(roots: Sequence[Expr]) -> dict[str, set[Expr]]:

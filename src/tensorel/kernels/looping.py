@@ -37,6 +37,7 @@ class Looper(Merger):
         candidates = {a.read: a for a in low.accesses.values() if self._is_candidate(a)}
         if self.span is not None:
             self.span.access.depth = self.span.level
+            self.span.access.position = self.span.parent
             candidates = {self.span.access.read: self.span.access}
         leaders = self._leaders(candidates)
         partner = self._partner(leaders, candidates)

@@ -33,7 +33,7 @@ from tensorel.ir.nodes import (
     const,
     postorder,
 )
-from tensorel.kernels.flat import flat_level, needs
+from tensorel.kernels.flat import flat_level, listed_levels, needs
 from tensorel.kernels.looping import Looper
 from tensorel.kernels.loops import Assign, If
 from tensorel.kernels.reading import Access, Reading
@@ -210,9 +210,13 @@ class Lowering(Reading):
             assert nonzero is not None
             self.emit(If(nonzero, tuple(some)))
             return
-        span = self._flat(names, support) if depth == 0 and enter is None else None
+        span = None
+        if enter is None:
+            span = self._list(names, support, depth == 0)
+            if span is None and depth == 0:
+                span = self._flat(names, support)
         if span is not None:
-            names = names[span.level:]
+            names = names[len(span.names) or span.level:]
         name, rest = names[0], names[1:]
 
         def body() -> None:
@@ -323,6 +327,28 @@ class Lowering(Reading):
             ends = [self.let("p", _first(below, arrays, p)) for p in ends]
         self.bound.update(dict.fromkeys(names[:level], const(0, INT64)))
         return Span(a, level, ends[0], ends[1])
+
+    def _list(self, names: tuple[str, ...], support: Supports, outermost: bool) -> Span | None:
+        """The entries of a coordinate list, where one loop over them serves for several loops:
+        all else that these loops read is dense, and nothing is made once for a run."""
+        extents = {n: e for n, e in self.extents.items() if not outermost or n != names[0]}
+        for a in () if self.lets else self.accesses.values():
+            if a.resolved or len(names) < 2:
+                continue
+            count = listed_levels(a.read, a.depth, names, extents)
+            outer, last = names[: count - 1], names[count - 1]
+            if count < 2 or not all(needs(support(n), a.read) for n in names[:count]) or any(
+                    b is not a and not b.slot.format.is_dense
+                    and not b.read.free.isdisjoint(names[:count])
+                    for b in self.accesses.values()) or any(
+                    e not in self.done_reductions and last not in e.free
+                    and not e.free.isdisjoint(outer) for e in self.inner_reductions()):
+                continue
+            walk, lo, hi = self.open_walk(a)
+            if outermost:
+                lo, hi = (self.lower_bound(walk, lo, hi, p) for p in (self.lo, self.hi))
+            return Span(a, a.depth + count - 1, lo, hi, outer)
+        return None
 
     def _hoist(self) -> None:
         """Resolve what the bound indices determine; inner loops then read locals."""

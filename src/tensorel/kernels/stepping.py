@@ -21,23 +21,40 @@ from tensorel.kernels.loops import Assign, For, If, While
 from tensorel.kernels.reading import Access, Reading
 from tensorel.kernels.support import Formula
 from tensorel.records import dataclass, field
-from tensorel.storage.levels import Compressed, Walk
+from tensorel.storage.levels import Compressed, Position, Walk
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Span:
-    """Entries of a level that lie side by side, whatever stands above them."""
+    """Entries of a level that lie side by side, whatever stands above them. ``names``: loops
+    further out whose coordinates each entry has beside its own (a list)."""
 
     access: Access
     level: int
     lo: Expr
     hi: Expr
+    names: tuple[str, ...] = ()
+
+    @property
+    def parent(self) -> Position:
+        """What the level has above it: all of the list, or the first of many parents."""
+        return (self.lo, self.hi) if self.names else (self.lo,)
 
     def walk(self) -> Walk:
         a = self.access
-        found = a.slot.format.levels[self.level].walk(a.arrays, (self.lo,), ())
+        found = a.slot.format.levels[self.level].walk(a.arrays, self.parent, a.coords)
         zero = const(0, INT64)  # of a dense level: nothing asks for the coordinate
         return found or Walk(self.lo, self.hi, lambda q: zero, lambda q: (q,))
+
+    def bind(self, low: Reading, q: Expr) -> Walk:
+        """Bind the coordinates that the entry q has; the walk is that of its last one."""
+        a = self.access
+        for k, name in enumerate(self.names, self.level - len(self.names)):
+            walk = a.slot.format.levels[k].walk(a.arrays, a.position, a.coords)
+            assert walk is not None
+            low.bound[name] = c = low.let(name, walk.coord(q))
+            a.coords = (*a.coords, c)
+        return self.walk()
 
 
 @dataclass(eq=False)
@@ -124,6 +141,8 @@ class Stepper:
 
                 fetch_ahead(low, self.name, ahead, True)
                 low.approach(self.name, ahead)
+            if self.span is not None and self.span.names:
+                walk = self.span.bind(low, q)
             end: Local | None = None
             if walk.last is not None:
                 self._stretch(a, walk, q, step, offset, inner)
