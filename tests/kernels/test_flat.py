@@ -82,8 +82,8 @@ def test_loops_over_a_list(spec: str) -> None:
 def _loops(code: str) -> int:
     """How many loops there are but for searches, and for the ends of runs."""
     lines = [line.strip() for line in code.splitlines()]
-    return sum(line.startswith("for ") or line.endswith("# can be cancelled") and line.startswith(
-        "while") for line in lines)
+    return sum(line.startswith("for ") or (
+        line.startswith("while") and line.endswith("# can be cancelled")) for line in lines)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -15,7 +15,7 @@ from tensorel.io.compressed import check_compressed, expand_rows, index_array, i
 from tensorel.storage.convert import pack, to_coo, to_format
 from tensorel.storage.coo import Coo
 from tensorel.storage.format import Format
-from tensorel.storage.formats.bsr import Bsr, block_ends, with_block
+from tensorel.storage.formats.bsr import Bsr, with_block
 from tensorel.storage.formats.diagonal import row_bounds
 from tensorel.storage.ingest import clean
 from tensorel.storage.registry import resolve
@@ -98,8 +98,7 @@ def _from_bsr(x: Any, dtype: DType) -> Stored:
     check_compressed(pos, idx, blocks.shape[0], lines, columns, "the bsr matrix")
     if is_canonical(pos, idx):
         val = _values(blocks, dtype).reshape(-1)
-        ends = block_ends(pos, idx, shape[1], c)
-        arrays: dict[str, Array] = {"pos1": pos, "idx1": idx, "end1": ends, "val": val}
+        arrays: dict[str, Array] = {"pos1": pos, "idx1": idx, "val": val}
         return _stored(with_block((int(r), int(c))), shape, arrays)
     used = slice(int(pos[0]), int(pos[-1]))
     i = expand_rows(pos, lines).astype(np.int64)[:, None, None] * r + np.arange(r)[:, None]

@@ -15,6 +15,8 @@ from tensorel.kernels.loops import (
     While,
 )
 
+SHORT = 8
+
 
 def statements(body: tuple[Stmt, ...]) -> list[Stmt]:
     """All statements below, in order."""
@@ -46,6 +48,12 @@ def depth(body: tuple[Stmt, ...]) -> int:
 def assigned(body: tuple[Stmt, ...]) -> list[Local]:
     """The locals that statements set, in order."""
     return [s.target for s in statements(body) if isinstance(s, Assign | For | Length)]
+
+
+def is_short(loop: For) -> bool:
+    """A few turns, how many is known now: they are written out."""
+    return isinstance(loop.lo, Const) and isinstance(loop.hi, Const) and not depth(loop.body) \
+        and 0 < int(loop.hi.value) - int(loop.lo.value) <= SHORT
 
 
 def is_indirect(body: tuple[Stmt, ...]) -> bool:

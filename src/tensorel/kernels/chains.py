@@ -18,7 +18,7 @@ from collections.abc import Callable
 from tensorel.algebra import ops
 from tensorel.ir.build import compare, minus, plus, times
 from tensorel.ir.nodes import INT64, Call, Expr, Local, Read, const, postorder
-from tensorel.kernels.analysis import is_indirect
+from tensorel.kernels.analysis import is_indirect, is_short
 from tensorel.kernels.loops import Assign, Comment, For, Prefetch, Stmt
 from tensorel.records import dataclass
 
@@ -57,7 +57,7 @@ def chained(loop: For, fresh: Fresh) -> Chained | None:
         before.append(_renamed(Assign(acc, const(op.identity(acc.dtype), acc.dtype)), parts))
         after.append(Assign(acc, Call(op, (acc, part))))
     body = tuple(_renamed(s, parts) for s in loop.body)
-    if not is_indirect(body) or len(body) > MOST:
+    if not is_indirect(body) or len(body) > MOST or is_short(loop):
         whole = For(loop.target, loop.lo, loop.hi, body, loop.checked)
         return Chained(tuple(before), whole, tuple(after))
     at, last, group, turns = (fresh(n, loop.target) for n in ("at", "last", "group", "turns"))

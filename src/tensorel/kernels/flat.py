@@ -72,14 +72,12 @@ def listed_levels(read: Read, depth: int, names: Sequence[str], extents: Mapping
     slot = read.tensor.data  # type: ignore[attr-defined]
     assert isinstance(slot, Slot)
     order, levels = slot.format.order, slot.format.levels
-    count = 0
-    for k, name in zip(range(depth, len(levels)), names):
+    for count, (k, name) in enumerate(zip(range(depth, len(levels)), names), 1):
         index, level, size = read.indices[order[k]], levels[k], read.tensor.shape[order[k]]
         if not isinstance(index, Index) or index.name != name or extents.get(name, size) != size:
             break
         if not isinstance(level, Listed) and not (isinstance(level, Compressed) and level.runs):
             break
-        count += 1
         if not level.runs:
             return count
     return 0  # runs are left: what they have is not one entry

@@ -21,7 +21,7 @@ from __future__ import annotations
 import sys
 
 from tensorel.ir.nodes import Expr, Local, Read
-from tensorel.kernels.analysis import assigned, depth, is_indirect
+from tensorel.kernels.analysis import assigned, depth, is_indirect, is_short
 from tensorel.kernels.casts import cast, truth
 from tensorel.kernels.chains import chained
 from tensorel.kernels.expressions import Expressions
@@ -55,6 +55,7 @@ SELDOM = {1: 64, 2: 16}
 _RARE = ", !prof !0"
 _SELDOM = ", !prof !7"
 _PLAIN = ", !llvm.loop !1"
+_UNROLLED = ", !llvm.loop !8"
 
 _FOOTER = """
 attributes #0 = { nounwind mustprogress }
@@ -67,6 +68,8 @@ attributes #1 = { nounwind willreturn memory(none) }
 !5 = !{}
 !6 = !{i64 8}
 !7 = !{!"branch_weights", i32 1, i32 63}
+!8 = distinct !{!8, !9}
+!9 = !{!"llvm.loop.unroll.full"}
 """
 
 
@@ -353,7 +356,8 @@ class _Emitter:
         asm.label(step)
         old = asm.op(f"load i64, ptr {counter}")
         asm.do(f"store i64 {asm.op(f'add nsw i64 {old}, 1')}, ptr {counter}")
-        asm.do(f"br label %{head}{_PLAIN if is_indirect(stmt.body) else ''}")
+        about = _UNROLLED if is_short(stmt) else _PLAIN if is_indirect(stmt.body) else ""
+        asm.do(f"br label %{head}{about}")
         asm.label(end)
 
     def while_(self, stmt: While) -> None:

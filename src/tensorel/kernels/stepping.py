@@ -17,6 +17,7 @@ from tensorel.ir.build import (
 )
 from tensorel.ir.nodes import INT64, Call, Expr, Local, const
 from tensorel.kernels.ahead import fetch_ahead
+from tensorel.kernels.jam import jammed
 from tensorel.kernels.loops import Assign, For, If, While
 from tensorel.kernels.reading import Access, Reading
 from tensorel.kernels.support import Formula
@@ -87,7 +88,9 @@ class Stepper:
             fetch_ahead(low, self.name, lambda d: Call(
                 ops.minimum, (plus(v, d), minus(self.end, 1))), led=False)
             inner(v)
-        low.emit(For(v, self.begin, self.end, tuple(body), self.checked))
+        loop = For(v, self.begin, self.end, tuple(body), self.checked)
+        for s in jammed(loop, lambda name, like: low.fresh(name, like.dtype), low.strict) or [loop]:
+            low.emit(s)
 
     def _range(self, a: Access) -> tuple[Walk, Expr, Expr, int, Expr]:
         """The part of the walk whose coordinates fall into this loop's range."""
@@ -181,6 +184,14 @@ class Stepper:
         """All coordinates of the stretch at q that the loop wants."""
         low = self.low
         first, stop = walk.coord(q), plus(walk.end(q), 1)
+        size = a.read.tensor.shape[a.slot.format.order[a.depth]]
+        if walk.width is not None and size % walk.width == 0 and a not in self.clips:
+            first, k = low.let("first", first), low.fresh("k")
+            with low.block() as body:
+                c = low.let("c", plus(first, k))
+                self._visit(a, walk, q, None, c, step, offset, inner)
+            low.emit(For(k, const(0, INT64), const(walk.width, INT64), tuple(body)))
+            return
         if a in self.clips:
             first = Call(ops.maximum, (first, self.clips[a][0]))
             stop = Call(ops.minimum, (stop, self.clips[a][1]))

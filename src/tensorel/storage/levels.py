@@ -35,6 +35,7 @@ class Walk:
 
     With ``last``, a cursor value stands for a *stretch* of coordinates, ``coord(q)`` to
     ``last(q)``, each with the position ``spread(q, c)``; stretches ascend and do not overlap.
+    With ``width`` too, it has so many, from a multiple of it on; fewer only at the end of the axis.
     With ``keep``, there is nothing at the cursor values for which it does not hold.
     """
 
@@ -47,6 +48,7 @@ class Walk:
     last: Callable[[Expr], Expr] | None = None
     spread: Callable[[Expr, Expr], Position] | None = None
     keep: Callable[[Expr], Expr] | None = None
+    width: int | None = None
 
     @property
     def plain(self) -> bool:

@@ -6,17 +6,17 @@ val[(b * R + i % R) * C + j % C])`` for blocks of R x C."""
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from tensorel.algebra import ops
 from tensorel.algebra.ops import DType
 from tensorel.errors import StorageError
-from tensorel.ir.build import element, floordiv, modulo, plus, times
-from tensorel.ir.nodes import Expr
+from tensorel.ir.build import element, floordiv, minus, modulo, plus, times
+from tensorel.ir.nodes import Call, Expr
 from tensorel.records import dataclass
-from tensorel.storage.coo import Coo, IndexArray
+from tensorel.storage.coo import Coo
 from tensorel.storage.format import Format, PhysicalArrays
 from tensorel.storage.formats.compressed import need_matrix
-from tensorel.storage.levels import Arrays, Dense, Level, Position, Walk
+from tensorel.storage.levels import Arrays, Dense, Level, Position, Walk, extent_of
 from tensorel.storage.limits import require
 from tensorel.storage.scalars import distinguishable, make_fill
 from tensorel.storage.sorting import distinct, sort_coords
@@ -30,32 +30,35 @@ _SAMPLE = 2**18
 
 @dataclass(frozen=True, slots=True)
 class Blocks(Level):
-    """Columns of row i: cursor q counts the cells of one block row's line, C per block.
-
-    ``end1[b]`` is where block row b ends in cells, short of the padding of a last block that
-    reaches over the edge of the matrix."""
+    """Columns of row i: a stretch of C for each block of its line, within the matrix."""
 
     rows: int
     cols: int
 
     @property
     def names(self) -> tuple[str, ...]:
-        return ("pos1", "idx1", "end1")
+        return ("pos1", "idx1")
 
     def walk(self, arrays: Arrays, parent: Position, outer: Position) -> Walk | None:
         i, r, c = outer[-1], self.rows, self.cols
         line = floordiv(i, r)
 
-        def coord(q: Expr) -> Expr:
-            return plus(times(element(arrays["idx1"], floordiv(q, c)), c), modulo(q, c))
+        def first(b: Expr) -> Expr:
+            return times(element(arrays["idx1"], b), c)
 
-        def child(q: Expr) -> Position:
-            cell = plus(times(floordiv(q, c), r), modulo(i, r))
-            return (plus(times(cell, c), modulo(q, c)),)
+        def last(b: Expr) -> Expr:
+            stop = Call(ops.minimum, (plus(first(b), c), extent_of(arrays, 1)))
+            return minus(stop, 1)
 
-        return Walk(
-            times(element(arrays["pos1"], line), c), element(arrays["end1"], line), coord, child
-        )
+        def spread(b: Expr, j: Expr) -> Position:
+            cell = times(plus(times(b, r), modulo(i, r)), c)
+            return (plus(cell, minus(j, first(b))),)
+
+        lo, hi = element(arrays["pos1"], line), element(arrays["pos1"], plus(line, 1))
+        if c == 1:
+            return Walk(lo, hi, first, lambda b: spread(b, first(b)))
+        return Walk(lo, hi, first, lambda b: spread(b, first(b)), last=last, spread=spread,
+                    width=c)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +109,7 @@ class Bsr(Format):
         block = np.cumsum(fresh) - 1
         val[(block * r + i % r) * c + j % c] = values
         pos = make_pos(line[starts].astype(np.int64), -(-m // r), column.dtype)
-        idx = column[starts]
-        return {"pos1": pos, "idx1": idx, "end1": block_ends(pos, idx, n, c), "val": val}
+        return {"pos1": pos, "idx1": column[starts], "val": val}
 
     def unpack(
         self, arrays: PhysicalArrays, shape: tuple[int, ...], fill: object, dtype: DType
@@ -130,18 +132,6 @@ class Bsr(Format):
     def stored_count(self, arrays: PhysicalArrays, shape: tuple[int, ...]) -> int:
         pos, (r, c) = arrays["pos1"], self.block
         return int(pos[-1] - pos[0]) * r * c
-
-
-def block_ends(
-    pos: npt.NDArray[np.generic], idx: npt.NDArray[np.generic], n: int, c: int
-) -> IndexArray:
-    """Per block row the end of its cells, without the columns past n of its last block."""
-    ends = pos[1:].astype(np.int64) * c
-    if n % c:
-        stored = np.flatnonzero(np.diff(pos))
-        over = idx[pos[1:][stored].astype(np.int64) - 1] == n // c
-        ends[stored[over]] -= c - n % c
-    return ends
 
 
 def best_block(coo: Coo) -> tuple[int, int]:

@@ -3,6 +3,8 @@ over the cursors found so far, the coordinates of the axes above, scalars and ph
 
 from __future__ import annotations
 
+from functools import cache
+
 from tensorel.algebra import ops
 from tensorel.ir.build import as_expr, both, compare, minus
 from tensorel.ir.nodes import Call as Operation
@@ -10,7 +12,15 @@ from tensorel.ir.nodes import Expr as Calculus
 from tensorel.records import dataclass
 from tensorel.sdql.syntax import Binary, Expr, Name
 from tensorel.storage.levels import Arrays, Found, Level, Position, Walk, extent_of
-from tensorel.storage.mapped.terms import ZERO, conjunction, coordinate, translate
+from tensorel.storage.mapped.polynomials import normal, polynomial
+from tensorel.storage.mapped.terms import (
+    ZERO,
+    conjunction,
+    coordinate,
+    literal,
+    subtract,
+    translate,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +160,17 @@ class Stretch(Way):
         return Walk(
             translate(self.low, env, arrays), translate(self.high, env, arrays),
             lambda q: at(self.first, q), lambda q: spread(q, at(self.first, q)),
-            last=lambda q: minus(within(arrays, self.axis, at(self.stop, q)), 1), spread=spread)
+            last=lambda q: minus(within(arrays, self.axis, at(self.stop, q)), 1), spread=spread,
+            width=width(self.first, self.stop))
+
+
+@cache
+def width(first: Expr, stop: Expr) -> int | None:
+    """How many coordinates each stretch has, if it begins at a multiple of that."""
+    found = literal(normal(subtract(stop, first)))
+    if found is None or found < 2 or any(k % found for k in polynomial(first).values()):
+        return None
+    return found
 
 
 def within(arrays: Arrays, axis: int, stop: Calculus) -> Calculus:
