@@ -36,11 +36,12 @@ def jammed(loop: For, fresh: Fresh, strict: bool) -> list[Stmt] | None:
     varying = _varying(body, loop.target)
     if not _is_free(body, varying, strict):
         return None
-    names: list[dict[Expr, Expr]] = [
-        {x: fresh(x.name, x) for x in varying if x is not loop.target} for _ in range(rows)]
+    own = [x for x in varying if x is not loop.target]
+    names: list[dict[Expr, Expr]] = [{x: fresh(x.name, x) for x in own} for _ in range(rows - 1)]
+    names.append({})  # the last row sets the locals of the body, as the loop would
     at = fresh("row", loop.target)
     tables: list[Mapping[Expr, Expr]] = [
-        {**own, rest: const(k, INT64), loop.target: plus(at, k)} for k, own in enumerate(names)]
+        {**mine, rest: const(k, INT64), loop.target: plus(at, k)} for k, mine in enumerate(names)]
     together = (Assign(line, replaced(quotient, {loop.target: at})),
                 *_Jam(tables, varying).block(body), Assign(at, plus(at, rows)))
     alone = (Assign(loop.target, plus(at, 0)), *loop.body, Assign(at, plus(at, 1)))
@@ -130,9 +131,9 @@ def _sets_first(body: tuple[Stmt, ...], known: set[Local], own: set[Local]) -> b
 def _stores_are_free(body: tuple[Stmt, ...], varying: Mapping[Local, None], strict: bool) -> bool:
     """An array gets one kind of store: at a place of the row's own, once, or sums at places that
     do not depend on the row. Nothing else reads it."""
-    inner = [s for s in statements(body) if isinstance(s, Store) and s not in body]
-    outer = [s for s in body if isinstance(s, Store)]
-    arrays: list[Source] = [s.array for s in (*inner, *outer)]
+    below = [s for loop in body if isinstance(loop, For) for s in statements(loop.body)]
+    inner = [s for s in below if isinstance(s, Store)]
+    arrays: list[Source] = [s.array for s in statements(body) if isinstance(s, Store)]
     if len(set(arrays)) < len(arrays) or (inner and strict):
         return False
     sums = [_added(s) for s in inner]
