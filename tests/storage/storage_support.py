@@ -122,7 +122,12 @@ class Interpreter:
         if walk is not None:
             lo, hi = int(self.number(walk.lo)), int(self.number(walk.hi))
             assert lo <= hi
-            cursor = [(q, int(self.number(walk.coord(as_expr(q))))) for q in range(lo, hi)]
+            ends = {q: [int(self.number(way(as_expr(q)))) for way in (walk.coord, walk.end)]
+                    for q in range(lo, hi)}
+            cursor = [(q, c) for q, (a, b) in ends.items() for c in range(a, b + 1)]
+            if walk.width is not None:
+                for a, b in ends.values():
+                    assert a % walk.width == 0 and b - a + 1 == min(walk.width, extent - a)
             for (_, a), (_, b) in pairwise(cursor):
                 assert a <= b if walk.runs else a < b, "coordinates must ascend"
             way: dict[int, tuple[Expr, ...]] = {}
@@ -131,7 +136,7 @@ class Interpreter:
                     first = int(self.number(way[c][0])) if c in way else q
                     way[c] = (as_expr(first), as_expr(q + 1))
                 else:
-                    way[c] = self.position(walk.child(as_expr(q)))
+                    way[c] = self.position(walk.at(as_expr(q), as_expr(c)))
             ways.append(way)
         lookups = [self._find(level, parent, outer), self._probe(level, parent, outer)]
         for lookup in lookups:
