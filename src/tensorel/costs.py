@@ -85,6 +85,7 @@ class Costs:
     across: float = 16.0  # times as slow is to read it across its rows, if no cache holds it
     expand: float = 4.0  # sums of products may cancel: they must be so many times cheaper
     fetch_bytes: float = 1.3e5  # rows of larger operands are fetched ahead
+    near_bytes: float = 5e5  # dense rows are, if jumps between them go over more than this
     far_bytes: float = 4e6  # what is larger is far from the processor
 
 

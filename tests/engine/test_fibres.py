@@ -94,11 +94,14 @@ def test_rows_fetched_ahead(count: int) -> None:
     (c, z), (d, w) = factor(7, (SHAPE[1], 12), "csr"), factor(8, (SHAPE[2], 12), "csr")
     (e, u), (empty, v) = factor(9, (12, 12), "dcsr"), factor(9, (0, 12), "csr")
     rows = np.array([3, 0, 11, 11, 5])
-    with tr.options(costs=replace(SHIPPED, fetch_bytes=-1.0)):
+    dense, tall = tr.asarray(w), tr.asarray(np.asfortranarray(u))
+    with tr.options(costs=replace(SHIPPED, fetch_bytes=-1.0, near_bytes=-1.0)):
         check(tr.einsum("ijl,kl->ijk", a, b).compute(), np.einsum("ijl,kl->ijk", x, y))
         for found, wanted in (
             (tr.einsum("ikl,kj,lj->ij", a, c, d), np.einsum("ikl,kj,lj->ij", x, z, w)),
             (c @ e @ e, z @ u @ u), (c.T @ c, z.T @ z), (e[rows], u[rows]), (empty @ e, v @ u),
             (tr.einsum("ij,jk,ik->", e, e, e), np.einsum("ij,jk,ik->", u, u, u)),
+            (tr.einsum("ikl,kj,lj->ij", a, c, dense), np.einsum("ikl,kj,lj->ij", x, z, w)),
+            (e @ tall, u @ u), (e.T @ tall.T, u.T @ u.T), (e[rows] @ tall, u[rows] @ u),
         ):
             np.testing.assert_allclose(found.compute().to_numpy(), wanted, rtol=1e-12, atol=1e-12)

@@ -18,6 +18,7 @@ from tensorel.engines import bulk
 from tensorel.engines.binding import Bound, bind
 from tensorel.engines.blocked import ranked_first
 from tensorel.engines.kernel_step import make_ready, run_kernel
+from tensorel.engines.stopwatch import Stopwatch
 from tensorel.engines.thin import thinned
 from tensorel.errors import EngineError, MemoryLimitError, TypeError_
 from tensorel.forks import renewed
@@ -38,6 +39,7 @@ from tensorel.stats.collect import collect
 from tensorel.stats.collect import known as known_facts
 from tensorel.stats.facts import TensorStats
 from tensorel.stats.pilot import Rows, rows_of
+from tensorel.stats.reach import reach_of
 from tensorel.storage.convert import dense_view, from_dense, to_dense, to_format
 from tensorel.storage.format import Format
 from tensorel.storage.levels import Compressed, Listed
@@ -66,6 +68,7 @@ class Planned:
     stale: bool = False
     final: bool = False  # made after such a comparison: there is no third
     blocked: Blocked = field(default_factory=dict)  # rankings that run in blocks
+    watch: Stopwatch | None = field(default_factory=Stopwatch)  # until enough runs were timed
 
 
 @dataclass
@@ -88,7 +91,7 @@ def _known(source: Source, stored: Stored) -> Known:
     return Known(slot, source, float(stored.count), stored_levels(stored), float(stored.nbytes),
                  stored_degrees(stored), partial(_facts, ref(stored)),
                  tuple([s.format for s in _alternatives(stored)]), _token(stored),
-                 partial(_rows, ref(stored)))
+                 partial(_rows, ref(stored)), partial(_reach, ref(stored)))
 
 
 def _token(stored: Stored) -> int:
@@ -114,6 +117,14 @@ def _rows(to: ref[Stored]) -> Rows | None:
     if "rows" not in stored.facts:
         stored.facts["rows"] = rows_of(stored)
     return stored.facts["rows"]  # type: ignore[return-value]
+
+
+def _reach(to: ref[Stored]) -> float:
+    stored = to()
+    assert stored is not None, "plans are made while their operands live"
+    if "reach" not in stored.facts:
+        stored.facts["reach"] = reach_of(stored)
+    return stored.facts["reach"]  # type: ignore[return-value]
 
 
 def stored_degrees(stored: Stored) -> tuple[float, ...] | None:
@@ -214,14 +225,17 @@ def execute(run: Run, analyze: bool = False) -> list[Stored]:
         check_memory(run)
     values = dict(run.inputs)
     held = run.held
+    watch = run.planned.watch
     for k, step in enumerate(plan.steps):
         begin = time.perf_counter() if analyze else 0.0
         if analyze and type(step) is KernelStep:
             make_ready(step, values, config)
-        start = time.perf_counter() if analyze else 0.0
+        start = time.perf_counter() if analyze or watch is not None else 0.0
         value = run_step(step, values, config, config.memory - held)
         values[step.target.name] = value
         held += value.nbytes
+        if watch is not None:
+            watch.note(k, step, time.perf_counter() - start, values, config)
         if run.planned.fresh:
             learn(run.planned, step, value)
         if analyze:
@@ -231,6 +245,8 @@ def execute(run: Run, analyze: bool = False) -> list[Stored]:
             freed = values.pop(name, None)
             held -= 0 if freed is None else freed.nbytes
     run.planned.fresh = False
+    if watch is not None and watch.finish():
+        run.planned.watch = None
     return [values[n] for n in plan.results]
 
 

@@ -3,11 +3,15 @@
 A loop that jumps to a row of another operand at each step (A[i, k] * B[k, j]; A[rows]) waits for
 memory at each jump: for the bounds of the row, then for its entries, which processors cannot
 guess. The indices of the jumps to come are already known, so the loop fetches the bounds of the
-row ``FAR`` steps ahead and the entries of the row ``NEAR`` steps ahead."""
+row ``FAR`` steps ahead and the entries of the row ``NEAR`` steps ahead. A dense row has no bounds:
+all its lines are fetched (measured, rows of 25 to 64 numbers: 0.7 to 0.85 of the time; lines of
+the next row fetched in vain: 1.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+
+import numpy as np
 
 from tensorel.algebra import ops
 from tensorel.ir.build import minus
@@ -17,24 +21,29 @@ from tensorel.kernels.reading import Access, Reading
 from tensorel.storage.levels import Compressed
 
 NEAR, FAR = 8, 16
+LINE = 64  # bytes that come together from memory
 
 
 def fetch_ahead(low: Reading, name: str, ahead: Callable[[int], Expr], led: bool) -> None:
     """Fetch for each operand that this loop enters at rows of its choice. ``ahead(d)``: the value
     of the loop's index d steps on; ``led``: it comes from a stored operand, not from counting."""
+    lines = dict(low.nest.fetch)
     for a in list(low.accesses.values()):
-        if _jumps(low, a, name, led):
-            _fetch(low, a, name, ahead)
+        if a.slot.name in lines and _jumps(low, a, name, led):
+            if lines[a.slot.name]:
+                _fetch_dense(low, a, name, ahead, lines[a.slot.name])
+            else:
+                _fetch(low, a, name, ahead)
 
 
 def _jumps(low: Reading, a: Access, name: str, led: bool) -> bool:
     """The read locates a row by this index and then walks through it."""
     fmt = a.slot.format
-    if a.slot.name not in low.nest.fetch:
-        return False
     if a.resolved or a.depth + 1 >= fmt.rank or name not in a.index.free or not a.level.full:
         return False
-    if not isinstance(fmt.levels[a.depth + 1], Compressed) or a.valid is not None:
+    following = fmt.levels[a.depth + 1]
+    row = isinstance(following, Compressed) or (following.full and a.depth + 2 == fmt.rank)
+    if not row or a.valid is not None:
         return False
     if not all(n == name or n in low.bound for n in a.index.free):
         return False
@@ -61,6 +70,21 @@ def _fetch(low: Reading, a: Access, name: str, ahead: Callable[[int], Expr]) -> 
         _emit(low, walk.coord(first))
         if a.depth + 2 == fmt.rank:
             _emit(low, fmt.value(a.arrays, walk.child(first)))
+
+
+def _fetch_dense(low: Reading, a: Access, name: str, ahead: Callable[[int], Expr],
+                 lines: int) -> None:
+    fmt = a.slot.format
+    at = _index_at(low, a, name, ahead(NEAR))
+    found = a.level.find(a.arrays, a.position, a.coords, at)
+    width = LINE // np.dtype(dict(a.slot.dtypes)["val"]).itemsize
+    for k in range(lines if found is not None else 0):
+        assert found is not None
+        cell = fmt.levels[a.depth + 1].find(
+            a.arrays, found.child, (*a.coords, at), const(k * width, INT64))
+        value = None if cell is None else fmt.value(a.arrays, cell.child)
+        if isinstance(value, Read):
+            low.emit(Prefetch(value.tensor, value.indices[0]))  # type: ignore[arg-type]
 
 
 def _index_at(low: Reading, a: Access, name: str, v: Expr) -> Expr:

@@ -71,6 +71,7 @@ class Reading(Emission):
         self.roots += [e for e in (self.nest.residual, self.nest.output.guard) if e is not None]
         self.lets = {let.slot: let for let in self.nest.lets}
         self.filled: tuple[Let, ...] = ()
+        self.led: dict[str, Access] = {}  # loops that follow the entries of one operand
         #: all reads, and of these the ones that matter to the loops being written
         self.known = {
             node: self._access(node)

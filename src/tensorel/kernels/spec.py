@@ -96,7 +96,8 @@ class Nest:
     extents: of every index, by name; kernels read them as parameters.
     gallop: levels of slots, by name and depth, that are searched instead of merged when they
     follow.
-    fetch: slots whose rows are fetched ahead, because jumps between them miss the caches.
+    fetch: slots whose rows are fetched ahead, because jumps between them miss the caches, each
+    with the number of cache lines of a row (0: its bounds and its first entry).
     residual: body where nothing sparse is stored; with ``counted`` the kernel counts the visited
     points and the rest, each equal to ``residual``, are combined by repetition. ``everywhere``:
     every point is visited, because what is not stored can be neither skipped nor repeated;
@@ -117,7 +118,7 @@ class Nest:
     counted: bool = False
     everywhere: bool = False
     whole_cells: bool = False
-    fetch: frozenset[str] = frozenset()
+    fetch: frozenset[tuple[str, int]] = frozenset()
     lets: tuple[Let, ...] = ()
     hopeful: bool = False
 

@@ -137,6 +137,7 @@ class Stepper:
         walk, lo, hi, step, offset = self._range(a)
         low.announce(self.name, minus(hi, lo) if walk.last is None else None)
         q = low.fresh("q")
+        low.led[self.name] = a
         with low.block() as body:
             if step == 1 and walk.plain:
                 def ahead(d: int) -> Expr:
@@ -203,8 +204,11 @@ class Stepper:
     def _ahead(self, a: Access, walk: Walk, q: Local, hi: Expr, offset: Expr, distance: int
                ) -> Expr:
         """The index ``distance`` entries further in the walk. Those after its end are the next
-        walk's, which comes next: the limit is the end of the array where that is known."""
+        walk's: the limit is the end of the array where that is known and the next walk is what
+        comes next, not a row that another operand asks for."""
         last = a.depth == a.slot.format.rank - 1 and isinstance(a.level, Compressed)
+        above = [a.read.indices[axis] for axis in a.slot.format.order[: a.depth]]
+        last = last and all(self.low.led.get(n, a) is a for e in above for n in e.free)
         end = element(a.arrays["count"], 0) if last else hi
         there = Call(ops.minimum, (plus(q, distance), minus(end, 1)))
         return minus(walk.coord(self.low.let("there", there)), offset)

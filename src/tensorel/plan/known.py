@@ -33,6 +33,7 @@ class Known:
     alternatives: tuple[Format, ...] = ()  # other formats that the same tensor is stored in
     token: Hashable = None  # the stored tensor itself, by a number
     rows: Callable[[], Rows | None] | None = None  # the pattern of a stored matrix
+    reach: Callable[[], float] | None = None  # see ``stats.reach``
 
 
 def level_sizes(fmt: Format, shape: tuple[int, ...], count: float) -> tuple[float, ...]:

@@ -27,6 +27,7 @@ from tensorel.kernels.support import Analysis
 from tensorel.plan.conversions import by_kernel, conversion_cost
 from tensorel.plan.decide import Option
 from tensorel.plan.definitions import Program, Ref, inner_reductions, replace_exprs
+from tensorel.plan.fetching import fetched
 from tensorel.plan.fuse import Fused
 from tensorel.plan.known import Known, index_dtype, index_dtypes, level_sizes
 from tensorel.plan.loops import Operand, along, operand
@@ -173,7 +174,8 @@ class StepBuilder:
             search.residual, search.counted, search.everywhere, search.whole_cells)
         if found is not None:
             nest = replace(nest, lets=found.lets, extents=(*nest.extents, *found.extents))
-        nest = replace(nest, fetch=self._fetched(nest))
+        nest = replace(nest, fetch=fetched({
+            r: self.known_of(r.tensor) for r in nest.operands if r.indices}, self.costs))  # type: ignore[arg-type]
         return self._kernel(name, axes, nest, choice, search, fill, want)
 
     def _along_sums(self, body: Expr, times: float) -> Expr:
@@ -219,14 +221,6 @@ class StepBuilder:
                     Option(math.inf if k else 0.0, way, f"{_levels(way) or 'none'} searched")
                     for k, way in enumerate(ways)])
         return chosen
-
-    def _fetched(self, nest: Nest) -> frozenset[str]:
-        """Operands whose rows are fetched ahead: the cache nearest to the processor does not hold
-        them. Short rows gain most: how many entries there are is guessed at each, and a wrong
-        guess is noticed when the bounds of the row arrive."""
-        reads = [r for r in nest.operands if r.indices]
-        known = [self.known_of(r.tensor) for r in reads]  # type: ignore[arg-type]
-        return frozenset(k.slot.name for k in known if k.bytes_ > self.costs.fetch_bytes)
 
     def threads(self, nest: Nest, cost: float, operands: tuple[str, ...], written: float) -> int:
         """On how many threads a kernel runs that reads these slots and writes so many bytes."""

@@ -1,0 +1,55 @@
+"""How far the coordinates of neighbouring entries lie apart."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import tensorel as tr
+from tensorel.costs import SHIPPED
+from tensorel.front.convert import stored_of
+from tensorel.plan.physical import KernelStep
+from tensorel.stats.reach import STRETCH, reach_of
+
+
+def banded(n: int, width: int) -> tr.Tensor:
+    rows = np.repeat(np.arange(n), width)
+    columns = (rows + np.tile(np.arange(width), n)) % n
+    return tr.from_coo((rows, columns), np.ones(n * width), (n, n))
+
+
+def spread(n: int, count: int) -> tr.Tensor:
+    rng = np.random.default_rng(3)
+    places = rng.integers(0, n, (2, count))
+    return tr.from_coo(places, np.ones(count), (n, n), duplicates="sum")
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "coo", "dcsr"])
+def test_bands_are_near_and_random_entries_far(format: str) -> None:
+    near = stored_of(banded(20_000, 8).to_format(format))
+    far = stored_of(spread(20_000, 160_000).to_format(format))
+    assert reach_of(near) <= STRETCH / 8 + 16
+    assert reach_of(far) > 19_000
+
+
+def test_what_has_no_list_is_far_and_what_is_empty_near() -> None:
+    assert reach_of(stored_of(tr.asarray(np.eye(4)))) == math.inf
+    assert reach_of(stored_of(tr.zeros((9, 9)).to_format("csr"))) == 0
+
+
+def fetched(a: tr.Tensor, columns: int) -> set[int]:
+    plan = (a @ tr.asarray(np.ones((a.shape[1], columns)))).explain().plan
+    (step,) = [s for s in plan.steps if isinstance(s, KernelStep)]
+    assert step.nest is not None
+    return {lines for _, lines in step.nest.fetch if lines}
+
+
+def test_dense_rows_are_fetched_where_jumps_go_far() -> None:
+    n = int(SHIPPED.near_bytes) // 64
+    assert fetched(spread(n, 4 * n).to_format("csr"), 32) == {4}
+    assert fetched(spread(n, 4 * n).to_format("csr"), 25) == {4}
+    assert fetched(spread(n, 4 * n).to_format("csr"), 640) == {8}
+    assert fetched(banded(n, 8).to_format("csr"), 32) == set()
+    assert fetched(spread(100, 400).to_format("csr"), 32) == set()
