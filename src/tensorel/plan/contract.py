@@ -77,6 +77,7 @@ def _order(program: Program, d: Definition, lam: Lambda, body: Reduce) -> list[D
         last = program.decisions.decide("order of contraction", d.name, sequences(search))
     else:
         last = cheapest_steps(search)
+    sizes.forget()
     if not any(n.inputs for n in last.inputs):
         return [d]
     program.fire("order-contraction: eliminate indices one after another")

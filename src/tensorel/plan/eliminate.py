@@ -215,7 +215,7 @@ class Search:
         costs, joined = self.sizes.costs, group_of(self.sizes, group)
         if not joined.sparse:
             return self.sizes.room(joined.names) * min(costs.vector_step, 1.0 / costs.blas_speed)
-        return joined.all_points() * costs.vector_step
+        return joined.all_points * costs.vector_step
 
     def _loses(self, group: Sequence[Factor], room: float) -> bool:
         """All loops over the join take more than there is room for, whatever they make."""
@@ -395,21 +395,23 @@ class Search:
 
     # -- a given order -------------------------------------------------------------------------
 
-    def follow(self, order: Sequence[int]) -> Node | None:
-        """The steps that eliminate one index after another."""
+    def follow(self, order: Sequence[int], below: float = math.inf) -> Node | None:
+        """The steps that eliminate one index after another; None where they do not cost less than
+        ``below``."""
         live: list[tuple[int, Node]] = [(0, n) for n in self.given]
         for b in order:
             group = [x for x in live if x[1].factor.free & b]
             gone = b
             for indices, _ in group:
                 gone |= indices
-            made = self.step(self.factor(gone, 0, b), b, [n for _, n in group])
+            live = [x for x in live if not x[1].factor.free & b]
+            made = self.step(self.factor(gone, 0, b), b, [n for _, n in group],
+                             below - sum([n.cost for _, n in live]))
             if made is None:
                 return None
-            live = [x for x in live if not x[1].factor.free & b]
             live.append((gone, made))
         nodes = [n for _, n in live]
         if len(nodes) == 1 and not self.loose:
             return nodes[0]
         untouched = self.all & ~self.touched(self.reduced)
-        return self.step(self.factor(self.reduced, untouched), self.loose, nodes)
+        return self.step(self.factor(self.reduced, untouched), self.loose, nodes, below)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from math import exp, inf, log
 from random import Random
 
-from tensorel.plan.eliminate import STEPS, SUBSETS, Budget, Node, Search
+from tensorel.plan.eliminate import STEPS, SUBSETS, TOO_LARGE, Budget, Node, Search
 from tensorel.plan.sizes import Sizes, bits
 from tensorel.records import dataclass
 
@@ -27,17 +27,20 @@ def cheapest_steps(search: Search) -> Node:
         found = search.best()
         assert found is not None, "without a bound there is always a way"
         return found
-    first = search.follow(best_order(search.sizes, search.given, search.reduced))
-    assert first is not None, "without a bound there is always a way"
+    order = best_order(search.sizes, search.given, search.reduced)
     if indices <= EXACT:
+        first = search.follow(order, TOO_LARGE)
         search.budget.left = STEPS
-        search.below = first.cost
+        search.below = inf if first is None else first.cost
         first = search.at_once() or first
+        assert first is not None, "all at once stores nothing"
         search.below = first.cost
         found = search.best() or first
         if indices <= SUBSETS and search.budget.left > 0:
             return found
         return min([improved(search, found), improved(search, first)], key=lambda n: n.cost)
+    first = search.follow(order)
+    assert first is not None, "without a bound there is always a way"
     return improved(search, first)
 
 

@@ -7,17 +7,20 @@ factors visits all paths of three, however few of them close. A factor is asked 
 level inwards: an index below a level that is not bound yet says nothing. Sums that are not finished
 before the next begins are scattered into the result.
 
-The same factors are joined for many results, and with one or another of them stored again: what a
-loop costs depends on how far each factor is asked, and is worked out once for a ``Group``. Loops
-that scatter nothing and may ask every factor as they like cost least; most joins end there."""
+The same factors are joined for many results, with others, and with one or another of them stored
+again: what a loop costs depends on how far those factors are asked that have its index or one
+that is bound, and is worked out once for all joins. Loops that scatter nothing and may ask every
+factor as they like cost least; most joins end there."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from tensorel.plan.sizes import PAIRED, Factor, Sizes, bits
+from tensorel.records import cached_property
 
 SEARCHED = 5  # so many indices have all their orders tried
 BOUNDED = 4  # from so many on, a bound for all results is looked for first
@@ -77,12 +80,22 @@ def group_of(sizes: Sizes, factors: Sequence[Factor]) -> Group:
     return found
 
 
+class State(NamedTuple):
+    """Where loops are. ``late``: the factors below a level that is not bound; ``having``: those
+    with an index that is. With the bound indices these say how far each is asked."""
+
+    reach: Reach
+    late: int
+    having: int
+
+
 class Group:
     """Factors that are joined. ``known``: by the indices of the result and whether it is dense,
     the cost of the cheapest loops, and the limit below which they were looked for."""
 
     def __init__(self, sizes: Sizes, factors: Sequence[Factor]) -> None:
         self.sizes, self.factors = sizes, factors
+        sizes.number(factors)
         self.names = 0
         for f in factors:
             self.names |= f.free
@@ -91,16 +104,32 @@ class Group:
         self.sparse = [f for f in factors if not f.dense]
         self.full = [f for f in factors if f.dense]
         self.nested = [f for f in self.sparse if f.nested]
-        self.having = {v: [k for k, f in enumerate(self.sparse) if f.free & v]
-                       for v in self.singles}
-        self.beside = dict.fromkeys(self.singles, 0)
+        self.known: dict[tuple[int, bool], tuple[float, float]] = {}
+        self._least: tuple[Way, float] = NO_WAY, 0.0
+
+    @cached_property
+    def having(self) -> dict[int, list[tuple[int, Factor]]]:
+        """The sparse factors that have each index, with their places."""
+        return {v: [(k, f) for k, f in enumerate(self.sparse) if f.free & v]
+                for v in self.singles}
+
+    @cached_property
+    def touched(self) -> dict[int, int]:
+        """All factors that have each index."""
+        found = dict.fromkeys(self.singles, 0)
+        for f in self.factors:
+            for v in bits(f.free):
+                found[v] |= f.bit
+        return found
+
+    @cached_property
+    def beside(self) -> dict[int, int]:
+        """The indices that a sparse factor has together with each."""
+        found = dict.fromkeys(self.singles, 0)
         for f in self.sparse:
             for v in bits(f.free):
-                self.beside[v] |= f.free
-        self.known: dict[tuple[int, bool], tuple[float, float]] = {}
-        self._points: dict[tuple[int, Reach], float] = {}
-        self._steps: dict[tuple[int, int, Reach, Reach, Reach], float] = {}
-        self._least: tuple[Way, float] = NO_WAY, 0.0
+                found[v] |= f.free
+        return found
 
     def least(self, limit: float) -> Way:
         """The cheapest loops that scatter nothing and ask all factors as they like: others cost
@@ -112,19 +141,24 @@ class Group:
             self._least = way, limit
         return way if way[0] < limit else NO_WAY
 
-    def points(self, bound: int, reach: Reach) -> float:
-        """Points over the bound indices, as far as the factors can be asked."""
-        key = bound, reach
-        found = self._points.get(key)
-        if found is None:
-            asked = list(zip(self.sparse, reach))
-            asked += [(f, f.free & bound) for f in self.full]
-            found = self._points[key] = self.sizes.agreed(asked, bound)
-        return found
-
+    @cached_property
     def all_points(self) -> float:
         """Points of the whole join."""
-        return self.points(self.names, tuple([f.free for f in self.sparse]))
+        having = 0
+        for f in self.factors:
+            if f.free:
+                having |= f.bit
+        return self.points(self.names, State(tuple([f.free for f in self.sparse]), 0, having))
+
+    def points(self, bound: int, at: State) -> float:
+        """Points over the bound indices, as far as the factors can be asked."""
+        key = bound, at.having, at.late
+        found = self.sizes.prefixes.get(key)
+        if found is None:
+            asked = list(zip(self.sparse, at.reach))
+            asked += [(f, f.free & bound) for f in self.full]
+            found = self.sizes.prefixes[key] = self.sizes.agreed(asked, bound)
+        return found
 
 
 class _Loops:
@@ -136,7 +170,7 @@ class _Loops:
         self.sizes, self.names, self.sparse = group.sizes, group.names, group.sparse
         self.kept = made.free & self.names
         self.nested = [f.nested and f not in turned for f in self.sparse]
-        self.reaches: dict[int, Reach] = {}
+        self.states: dict[int, State] = {}
 
     def dense(self) -> float:
         """Of loops over dense factors: they differ by the innermost one and by what is
@@ -175,6 +209,8 @@ class _Loops:
                 if v & bound:
                     less = bound ^ v
                     step = cost + self.step(less, v)
+                    if v & self.kept:
+                        step += self.scattered(less, v)
                     if step < best.get(less, limit):
                         best[less], after[less] = step, v
                         heappush(heap, (step, less))
@@ -182,68 +218,87 @@ class _Loops:
 
     def one_by_one(self, limit: float) -> float:
         """Indices bound by the cheapest step each time; infinite from the limit on."""
-        bound, total, left = 0, 0.0, list(self.group.singles)
-        apart = {v: self._step(0, v) for v in left}
+        bound, total, left, beside = 0, 0.0, list(self.group.singles), self.group.beside
+        apart = {v: self.next_step(0, v) for v in left}
         while left and total < limit:
             outside, last = self.visited(bound), len(left) == 1
             cost, v = min([(self.scattered(bound, v) + (
-                self._step(bound, v) if last or self.group.beside[v] & bound
+                self.next_step(bound, v) if last or beside[v] & bound
                 else outside * apart[v]), v) for v in left])
             total += cost
             bound |= v
             left.remove(v)
         return total if total < limit else math.inf
 
-    def reach(self, bound: int) -> Reach:
-        """The bound indices that each sparse factor gives: below a level that is not bound it
-        gives none."""
-        found = self.reaches.get(bound)
+    def at(self, bound: int) -> State:
+        """How far each sparse factor is asked: below a level that is not bound it gives
+        nothing."""
+        found = self.states.get(bound)
         if found is None:
-            found = self.reaches[bound] = tuple([
-                f.reached(f.free & bound) if nested else f.free & bound
-                for f, nested in zip(self.sparse, self.nested)])
+            late = having = 0
+            reach = []
+            for f, nested in zip(self.sparse, self.nested):
+                own = f.free & bound
+                if own:
+                    having |= f.bit
+                    if nested:
+                        given = f.reached(own)
+                        if given != own:
+                            late |= f.bit
+                            own = given
+                reach.append(own)
+            for f in self.group.full:
+                if f.free & bound:
+                    having |= f.bit
+            found = self.states[bound] = State(tuple(reach), late, having)
         return found
-
-    def reached(self, k: int, bound: int) -> int:
-        f = self.sparse[k]
-        return f.reached(f.free & bound) if self.nested[k] else f.free & bound
 
     def visited(self, bound: int) -> float:
         """Points over the bound indices."""
-        return self.group.points(bound, self.reach(bound)) if bound else 1.0
+        return self.group.points(bound, self.at(bound)) if bound else 1.0
+
+    def next_step(self, bound: int, v: int) -> float:
+        """``step``, where nothing is stored again: factors are asked as far as they let us."""
+        key = (bound, v, self.at(bound).having | self.group.touched[v], len(self.sparse) > PAIRED,
+               bound | v == self.names)
+        found = self.sizes.loops.get(key)
+        if found is None:
+            found = self.sizes.loops[key] = self._step(bound, v)
+        return found
 
     def step(self, bound: int, v: int) -> float:
-        """One loop over ``v`` inside those over ``bound``."""
-        before, after = self.reach(bound), self.reach(bound | v)
-        apart: Reach = ()  # what is marked some loops before depends on the points there
-        for k in self.group.having[v]:
-            held = before[k]
+        """One loop over ``v`` inside those over ``bound``; sums that are scattered aside."""
+        before, after = self.at(bound), self.at(bound | v)
+        late: tuple[int, ...] = (before.late, after.late)
+        for k, _ in self.group.having[v]:  # what is marked some loops before
+            held = before.reach[k]
             if held and held != bound:
-                apart += self.reach(held)
-        key = bound, v, before, after, apart
-        found = self.group._steps.get(key)
+                late += (self.at(held).late,)
+        key = bound, v, after.having, len(self.sparse) > PAIRED, bound | v == self.names, late
+        found = self.sizes.loops.get(key)
         if found is None:
-            found = self.group._steps[key] = self._step(bound, v)
-        return found + self.scattered(bound, v) if v & self.kept else found
+            found = self.sizes.loops[key] = self._step(bound, v)
+        return found
 
     def _step(self, bound: int, v: int) -> float:
         """The shortest list leads, the others are walked beside it or searched. Where no factor
         with the index has been asked, each point outside costs the same."""
-        sizes, costs, before = self.sizes, self.sizes.costs, self.reach(bound)
+        sizes, costs, before = self.sizes, self.sizes.costs, self.at(bound).reach
         outside, last = self.visited(bound), bound | v == self.names
-        points, leader, lists = math.inf, -1, list[int]()
+        points, leader, lists = math.inf, -1, list[tuple[int, Factor]]()
         each = 0.0  # at every point
-        for k in self.group.having[v]:
-            f, held, after = self.sparse[k], before[k], self.reached(k, bound | v)
+        for k, f in self.group.having[v]:
+            held, own = before[k], f.free & bound
+            after = f.reached(own | v) if self.nested[k] else own | v
             if not after & v:
                 continue
-            if f.free & bound != held or len(f.order) > f.free.bit_count():
+            if own != held or len(f.order) > f.free.bit_count():
                 each += self.late(f, held | v, after)
-            if self.is_found(k, held, v):
+            if self.is_found(f, held, v):
                 each += costs.find
                 continue
-            lists.append(k)
-            led = self.led(k, bound, v, outside, before)
+            lists.append((k, f))
+            led = self.led(k, f, v, outside, before)
             if led < points:
                 points, leader = led, k
         if leader < 0:
@@ -256,19 +311,20 @@ class _Loops:
                 if f.free & v:
                     each += costs.gather if last else costs.find
         total = outside * costs.enter + points * (rate + each)
-        others = [self.followed(self.sparse[k], before[k], bound, v, outside, points)
-                  for k in lists if k != leader]
+        if len(lists) < 2:
+            return total
+        others = [self.followed(f, before[k], bound, v, outside, points)
+                  for k, f in lists if k != leader]
         if len(others) > 1:  # the next one is asked only where one was found
             most = max(others)
             share = min(self.visited(bound | v) / max(points, 1e-9), 1.0)
             return total + most + (sum(others) - most) * share
-        return total + sum(others)
+        return total + others[0]
 
-    def is_found(self, k: int, held: int, v: int) -> bool:
+    def is_found(self, f: Factor, held: int, v: int) -> bool:
         """An index that a factor finds by its place: where the storage is not known yet, the
         first of several that has most of its values."""
-        f = self.sparse[k]
-        if self.nested[k] or f.order:
+        if f.order:
             return bool(f.found & v)
         return not held and f.free != v \
             and self.sizes.extent[v] <= 4.0 * self.sizes.count(f, v) + 1024.0
@@ -330,9 +386,9 @@ class _Loops:
             return costs.dense_step + costs.gather * len(own)
         return costs.vector_step * max(len(own), 1)
 
-    def led(self, k: int, bound: int, v: int, outside: float, before: Reach) -> float:
+    def led(self, k: int, f: Factor, v: int, outside: float, before: Reach) -> float:
         """Points when one factor goes on to ``v`` and the others stay where they are."""
-        sizes, f, held = self.sizes, self.sparse[k], before[k]
+        sizes, held = self.sizes, before[k]
         fewer = sizes.count(f, held)
         if not fewer:
             return 0.0

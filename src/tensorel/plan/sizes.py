@@ -38,6 +38,7 @@ class Factor:
     found: int = 0
     runs: int = 0
     edge: Edge | None = None
+    bit: int = 0  # among all that are joined
     reaches: dict[int, int] = field(default_factory=dict)
     counts: dict[int, float] = field(default_factory=dict)
     views: dict[int, Relation] = field(default_factory=dict)
@@ -81,7 +82,11 @@ class Sizes:
         self.bit = {n: 1 << k for k, n in enumerate(self.names)}
         self.extent = {1 << k: float(extents[n]) for k, n in enumerate(self.names)}
         self.actual: Callable[[int, int], float | None] | None = None
-        self.groups: dict[frozenset[Factor], object] = {}  # what is known of their loops
+        # what is known of the loops over joins, and over what many joins have in common
+        self.groups: dict[frozenset[Factor], object] = {}
+        self.prefixes: dict[tuple[int, int, int], float] = {}
+        self.loops: dict[tuple[object, ...], float] = {}
+        self._joined = 0
         self._rooms: dict[int, float] = {0: 1.0}
         self._lifts: dict[tuple[Factor, int, Factor, int], float] = {}
         self._met: dict[int, float | None] = {}
@@ -94,6 +99,18 @@ class Sizes:
 
     def named(self, mask: int) -> list[str]:
         return [self.names[b.bit_length() - 1] for b in bits(mask)]
+
+    def forget(self) -> None:
+        """What is known of loops and nobody asks for any more; it knows us."""
+        self.groups.clear()
+        self.actual = None
+
+    def number(self, factors: Iterable[Factor]) -> None:
+        """Give each factor a bit of its own."""
+        for f in factors:
+            if not f.bit:
+                f.bit = 1 << self._joined
+                self._joined += 1
 
     def room(self, mask: int) -> float:
         """The number of all index tuples."""
@@ -176,18 +193,22 @@ class Sizes:
         else:
             total, once = met
         sparse: list[tuple[Factor, int]] = []
-        for f, mask in asked:
-            if f in closed or (met is not None and f.edge is not None and not mask & ~once):
-                sparse += [(f, mask)] if f in closed else []
+        for pair in asked:
+            f, mask = pair
+            if met is not None and (f in closed or (f.edge is not None and not mask & ~once)):
+                if f in closed:
+                    sparse.append(pair)
             elif mask:
-                total *= self.count(f, mask) / self.room(mask & once)
+                total *= self.count(f, mask)
+                if mask & once:
+                    total /= self.room(mask & once)
                 once |= mask
                 if not f.dense:
-                    sparse.append((f, mask))
+                    sparse.append(pair)
         far = 1 if len(sparse) > PAIRED else len(sparse)
         for k, (f, a) in enumerate(sparse):
             for g, b in sparse[k + 1 : k + 1 + far]:
-                if a & b and not (f in closed and g in closed):
+                if a & b and not (closed and f in closed and g in closed):
                     total *= self.lift(f, a, g, b)
         return total * self.room(bound & ~once)
 
