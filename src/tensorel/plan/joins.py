@@ -209,8 +209,6 @@ class _Loops:
                 if v & bound:
                     less = bound ^ v
                     step = cost + self.step(less, v)
-                    if v & self.kept:
-                        step += self.scattered(less, v)
                     if step < best.get(less, limit):
                         best[less], after[less] = step, v
                         heappush(heap, (step, less))
@@ -258,7 +256,8 @@ class _Loops:
         return self.group.points(bound, self.at(bound)) if bound else 1.0
 
     def next_step(self, bound: int, v: int) -> float:
-        """``step``, where nothing is stored again: factors are asked as far as they let us."""
+        """``step`` without what is scattered, where nothing is stored again: how far factors are
+        asked follows from what is bound."""
         key = (bound, v, self.at(bound).having | self.group.touched[v], len(self.sparse) > PAIRED,
                bound | v == self.names)
         found = self.sizes.loops.get(key)
@@ -267,7 +266,7 @@ class _Loops:
         return found
 
     def step(self, bound: int, v: int) -> float:
-        """One loop over ``v`` inside those over ``bound``; sums that are scattered aside."""
+        """One loop over ``v`` inside those over ``bound``."""
         before, after = self.at(bound), self.at(bound | v)
         late: tuple[int, ...] = (before.late, after.late)
         for k, _ in self.group.having[v]:  # what is marked some loops before
@@ -278,7 +277,7 @@ class _Loops:
         found = self.sizes.loops.get(key)
         if found is None:
             found = self.sizes.loops[key] = self._step(bound, v)
-        return found
+        return found + self.scattered(bound, v) if v & self.kept else found
 
     def _step(self, bound: int, v: int) -> float:
         """The shortest list leads, the others are walked beside it or searched. Where no factor

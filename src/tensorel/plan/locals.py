@@ -14,16 +14,17 @@ from functools import partial
 from tensorel.algebra.ops import Operator
 from tensorel.ir.nodes import Call, Const, Expr, Index, Read, Reduce, Source, const
 from tensorel.kernels.spec import Let
-from tensorel.kernels.support import Analysis, Formula, has, is_sparse
+from tensorel.kernels.support import Analysis, Formula, is_sparse
 from tensorel.kernels.workspaces import support_of, workspace
 from tensorel.plan.definitions import product, replace_exprs
 from tensorel.plan.loops import Operand, is_plain
-from tensorel.plan.simulate import Fill, Wanted
-from tensorel.records import dataclass
+from tensorel.plan.simulate import EVERYWHERE, Fill, Wanted
+from tensorel.records import cached_property, dataclass
 from tensorel.stats.pilot import Pilot
 
 #: tensors and indices of reads, with the axis left out, depth by depth
 Key = tuple[tuple[tuple[int, tuple[str, ...]], ...], ...]
+Chain = list[tuple[int, list[Read]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,12 @@ class Joined:
     def __init__(self, factors: list[Expr], times: Operator, extents: Mapping[str, int]) -> None:
         self.factors, self.times, self.extents = factors, times, extents
         self.reads = hoistable(factors, times, extents)
-        self.names = [tuple([i.name for i in f.indices]) for f in self.reads]  # type: ignore[attr-defined]
-        self.has = {f: has(f) for f in self.reads}
+        # the factors over each index, with their other ones
+        self.beside: dict[str, list[tuple[Read, list[str]]]] = {n: [] for n in extents}
+        for f in self.reads:
+            names = [i.name for i in f.indices]  # type: ignore[attr-defined]
+            for n in names:
+                self.beside[n].append((f, [m for m in names if m != n]))
         self._marks: dict[str, Read] = {}
         self._blanks: dict[tuple[Read, str], tuple[int, tuple[str, ...]]] = {}
 
@@ -117,42 +122,36 @@ class Hoisting:
     """Joins of one product that an order of loops allows to do early."""
 
     def __init__(self, order: tuple[str, ...], joined: Joined) -> None:
-        self.joined, self.place = joined, {n: k for k, n in enumerate(order)}
+        self.joined = joined
         self.rooms: dict[Key, Room] = {}
         self.reads: dict[str, tuple[Room, list[Read]]] = {}  # by index; the factors that are gone
-        chains = {name: self._chain(k, name) for k, name in enumerate(order) if k > 1}
-        early = {name: [g for g in chain if g[0] < self.place[name]]
-                 for name, chain in chains.items()}
-        for name, chain in early.items():
+        place = {n: k for k, n in enumerate(order)}
+        chains = {name: self._chain(k, name, place) for k, name in enumerate(order) if k > 1}
+        early = {name: (key[:-1], chain[:-1]) if chain and chain[-1][0] == place[name] else (
+            key, chain) for name, (key, chain) in chains.items()}
+        for name, (key, chain) in early.items():
             for k in range(len(chain)):
-                self._room(name, chain[: k + 1])
-        for name, chain in chains.items():
-            key = self._key(chain, name)
+                if key[: k + 1] not in self.rooms:
+                    before = self.rooms[key[:k]] if k else None
+                    self.rooms[key[: k + 1]] = Room(name, *chain[k], before, _all(chain[:k]))
+        for name, (key, chain) in chains.items():
             if key not in self.rooms:  # what is bound just now may be there for another index
-                chain, key = early[name], self._key(early[name], name)
+                key, chain = early[name]
             if chain:
                 self.reads[name] = self.rooms[key], _all(chain)
 
-    def _chain(self, place: int, name: str) -> list[tuple[int, list[Read]]]:
-        """The factors over an index by how many loops are bound when they can be joined."""
+    def _chain(self, most: int, name: str, place: Mapping[str, int]) -> tuple[Key, Chain]:
+        """The factors over an index by how many loops are bound when they can be joined, and
+        the same up to the name of the index."""
         groups: dict[int, list[Read]] = {}
-        for f, names in zip(self.joined.reads, self.joined.names):
-            if name in names:
-                depth = 1 + max([self.place[n] for n in names if n != name])
-                if depth <= place:
-                    groups.setdefault(depth, []).append(f)
-        return sorted(groups.items())
+        for f, others in self.joined.beside[name]:
+            depth = 1 + max([place[n] for n in others])
+            if depth <= most:
+                groups.setdefault(depth, []).append(f)
+        chain, blank = sorted(groups.items()), self.joined.blank
+        return tuple([tuple(sorted([blank(f, name) for f in group])) for _, group in chain]), chain
 
-    def _key(self, chain: list[tuple[int, list[Read]]], name: str) -> Key:
-        blank = self.joined.blank
-        return tuple([tuple(sorted([blank(f, name) for f in group])) for _, group in chain])
-
-    def _room(self, name: str, chain: list[tuple[int, list[Read]]]) -> None:
-        key = self._key(chain, name)
-        if key not in self.rooms:
-            before = self.rooms[self._key(chain[:-1], name)] if len(chain) > 1 else None
-            self.rooms[key] = Room(name, *chain[-1], before, _all(chain[:-1]))
-
+    @cached_property
     def used(self) -> list[Room]:
         """The workspaces that are read, with those that they read, shallow ones first."""
         found: dict[Room, None] = {}
@@ -167,14 +166,14 @@ class Hoisting:
     def bytes_(self) -> float:
         """Of one thread's workspaces."""
         each = self.joined.factors[0].dtype.itemsize + 9.0
-        return sum([self.joined.extents[room.name] * each for room in self.used()])
+        return sum([self.joined.extents[room.name] * each for room in self.used])
 
     def simulated(self, operands: Mapping[Read, Operand]) -> tuple[
-            list[Operand], list[Fill], list[Formula]]:
+            list[Operand], list[Fill], list[Read]]:
         """The operands of the body and the workspaces with theirs, as the simulation sees them,
         and what the body must have. An index keeps its name inside a workspace: none is bound
         there that the loops around have."""
-        used = self.used()
+        used = self.used
         readers: dict[Room, list[Operand]] = {room: [] for room in used}
         gone = {f for _, taken in self.reads.values() for f in taken}
         main = [o for r, o in operands.items() if r not in gone]
@@ -182,19 +181,18 @@ class Hoisting:
         for name, (room, taken) in self.reads.items():
             main.append(self._marked(name, taken, operands))
             readers[room].append(main[-1])
-            must.append(has(main[-1].read))
+            must.append(main[-1].read)
         fills = []
         for room in used:
             own = [operands[f] for f in room.group]
-            parts = [self.joined.has[f] for f in room.group]
+            parts = list(room.group)
             if room.before is not None:
                 held = self._marked(room.name, room.held, operands)
                 readers[room.before].append(held)
                 own.append(held)
-                parts.append(has(held.read))
-            fills.append(Fill(room.depth, (room.name,), own, Wanted(
-                Formula("and", None, tuple(parts))), readers[room],
-                float(self.joined.extents[room.name])))
+                parts.append(held.read)
+            fills.append(Fill(room.depth, (room.name,), own, EVERYWHERE.beside(parts),
+                              readers[room], float(self.joined.extents[room.name])))
         return main, fills, must
 
     def _marked(self, name: str, taken: list[Read], operands: Mapping[Read, Operand]) -> Operand:
@@ -217,8 +215,8 @@ class Hoisting:
                 left.remove(f)
         body = product([*left, *[Read(lets[room][1], (Index(name),))
                                  for name, (room, _) in self.reads.items()]], joined.times)
-        used = [lets[room][0] for room in self.used()]
-        extents = tuple([(lets[room][0].axis, joined.extents[room.name]) for room in self.used()])
+        used = [lets[room][0] for room in self.used]
+        extents = tuple([(lets[room][0].axis, joined.extents[room.name]) for room in self.used])
         return Locals(body, tuple(used), extents, origins)
 
     def _let(self, room: Room, lets: Mapping[Room, tuple[Let, Source]],
@@ -241,7 +239,7 @@ class Hoisting:
                 Source(slot, (extent,), dtype, fill))
 
 
-def _all(chain: list[tuple[int, list[Read]]]) -> list[Read]:
+def _all(chain: Chain) -> list[Read]:
     return [f for _, group in chain for f in group]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 
 from tensorel.ir.affine import split_affine
 from tensorel.ir.nodes import Index, Read, Source
@@ -31,9 +32,26 @@ class Operand:
     runs: tuple[float, ...] = ()  # entries that a walk over a level passes for each coordinate
 
     @cached_property
+    def rank(self) -> int:
+        return len(self.axes)
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The index of each level; empty for one that is read at another expression."""
         return tuple([e.name if isinstance(e, Index) else "" for e in self.axes])
+
+    @cached_property
+    def nesting(self) -> list[tuple[str, str]]:
+        """Which loop has to be outside of which for the levels to be walked: sparse ones in
+        order, all full ones above before them."""
+        names = [n or along(e) for n, e in zip(self.names, self.axes)]
+        first = next((k for k, f in enumerate(self.full) if not f), len(names))
+        return [*itertools.pairwise(names[first:]),
+                *[(a, b) for a in names[:first] for b in names[first:]]]
+
+    def follows(self, place: Mapping[str, int]) -> bool:
+        """The levels are in the order of the loops, so the operand can lead."""
+        return all([place[a] < place[b] for a, b in self.nesting])  # noqa: C419
 
 
 #: An operand that is stored again first, and the order of indices that its levels have then.

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from tensorel.ir.nodes import Call, Expr, Read, Source, postorder, reads_in
 from tensorel.kernels.flat import flat_level
 from tensorel.kernels.spec import Assembly
-from tensorel.kernels.support import Formula, conjunction
+from tensorel.kernels.support import Formula
 from tensorel.plan.decide import Option
 from tensorel.plan.definitions import distributing, factors_of
 from tensorel.plan.fuse import Fused, fusions, pointwise_fusions
@@ -121,9 +121,11 @@ class NestSearch(Outputs):
         orders = self._orders()
         for order in orders:
             yield order, []
-            wrong = [(o, order) for o in self.turnable if not _follows(o, order)]
-            if wrong and not self._converts_itself:
-                yield order, wrong
+            if not self._converts_itself:
+                place = _places(order)
+                wrong = [(o, order) for o in self.turnable if not o.follows(place)]
+                if wrong:
+                    yield order, wrong
         for order, found in self.searched.items():
             yield order, [(o, order[::-1]) for o in found]
 
@@ -135,9 +137,9 @@ class NestSearch(Outputs):
     def _note_searched(self, order: tuple[str, ...], sim: Simulation) -> None:
         """Matrices whose inner lists were searched though they follow the loops, and have many
         times shorter ones the other way round."""
-        reads = {read for read, level in sim.gallop if level}
+        reads, place = {read for read, level in sim.gallop if level}, _places(order)
         found = [o for o in self.operands if o.read in reads and len(o.axes) == 2 and o.sparse
-                 and is_plain(o.read) and _follows(o, order)
+                 and is_plain(o.read) and o.follows(place)
                  and o.segments[1] * self.extents[o.names[1]] > LONGER * o.count]
         if found and not self._converts_itself:
             self.searched[order] = found
@@ -146,7 +148,7 @@ class NestSearch(Outputs):
         """An operand stored again with its levels in an order, and the cost."""
         key = o, tuple(sorted([n or along(e) for n, e in zip(o.names, o.axes)], key=levels.index))
         if key not in self.turned:
-            made = self.chooser.turned(o, levels) if _follows(o, levels[::-1]) \
+            made = self.chooser.turned(o, levels) if o.follows(_places(levels[::-1])) \
                 else converted(o, levels, self.extents)
             self.turned[key] = made, self.chooser.conversion_cost(o, levels)
         return self.turned[key]
@@ -175,7 +177,7 @@ class NestSearch(Outputs):
         if hoisted is not None:
             room = hoisted.bytes_() / 8.0 * self.costs.workspace_room
             main, fills, must = hoisted.simulated({o.read: o for o in ops_ if o.read in self.outer})
-            wanted = Wanted(conjunction([self.bare, *must]))
+            wanted = self.bare.beside(must)
             sim = simulate(order, main, dict.fromkeys(order, wanted), self.extents, last,
                            self.names[-1] if self.names else None, self.costs,
                            limit - first - room, fills, self.pilot)
@@ -215,9 +217,9 @@ class NestSearch(Outputs):
         return found if found.reads else None
 
     @cached_property
-    def bare(self) -> Formula:
+    def bare(self) -> Wanted:
         """Where the body has entries, sums left aside."""
-        return self.chooser.analysis.cover(self.body).support
+        return Wanted(self.chooser.analysis.cover(self.body).support)
 
     def _fused(self, order: tuple[str, ...], limit: float) -> list[Choice]:
         """Definitions used up here, with and without converting operands."""
@@ -233,8 +235,9 @@ class NestSearch(Outputs):
             own = {let.slot for let in way.lets}
             operands = {r: self._operand(r) for body in (way.body, *(let.body for let in way.lets))
                         for r in self._reads(body) if r.tensor.data not in own}  # type: ignore[attr-defined]
+            place = _places(way.order)
             wrong = [o for r, o in operands.items() if o.sparse and is_plain(r)
-                     and not _follows(o, way.order)]
+                     and not o.follows(place)]
             extents = self.extents | dict(way.extents) | {
                 a.name: a.extent for s in way.sums for a in s.value.axes}
             listed = any(i.name not in self.reduced for r in outer_reads(way.body)  # type: ignore[attr-defined]
@@ -295,9 +298,5 @@ def _words(c: Choice) -> str:
     return f"{first}loops {' > '.join(c.order) or 'none'} to {c.output.assembly.value}"
 
 
-def _follows(o: Operand, order: tuple[str, ...]) -> bool:
-    """The levels are in loop order, so the operand can lead."""
-    places = [order.index(n or along(e)) for n, e in zip(o.names, o.axes)]
-    sparse_from = next((k for k, f in enumerate(o.full) if not f), len(places))
-    return all(a < b for a, b in zip(places[sparse_from:], places[sparse_from + 1:])) and all(
-        p < q for p in places[:sparse_from] for q in places[sparse_from:])
+def _places(order: tuple[str, ...]) -> dict[str, int]:
+    return {n: k for k, n in enumerate(order)}

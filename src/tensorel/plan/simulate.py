@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tensorel.costs import Costs
 from tensorel.ir.affine import split_affine
 from tensorel.ir.nodes import Read
-from tensorel.kernels.support import Formula
+from tensorel.kernels.support import TRUE, Formula, conjunction, has
 from tensorel.plan.loops import Operand
 from tensorel.records import dataclass, field
 from tensorel.stats.pilot import Pilot
@@ -44,6 +44,15 @@ class Wanted:
             else:
                 self.alone = False
 
+    def beside(self, reads: Iterable[Read]) -> Wanted:
+        """Where these have entries too."""
+        found = Wanted.__new__(Wanted)
+        found.needed = {**self.needed, **dict.fromkeys(reads)}
+        found.alone = self.alone or self.formula.kind == "true"
+        found.formula = self.formula if found.alone else conjunction(
+            [self.formula, *map(has, reads)])
+        return found
+
     def leaders(self, by_read: Mapping[Read, Operand], segments: Mapping[Operand, float]
                 ) -> list[Operand]:
         """The operands whose lists together have all points, the shortest of these."""
@@ -56,6 +65,9 @@ class Wanted:
                     best.marked, segments[best])):
                 best = o
         return [] if best is None else [best]
+
+
+EVERYWHERE = Wanted(TRUE)
 
 
 def _cover(f: Formula, by_read: Mapping[Read, Operand], segments: Mapping[Operand, float]
@@ -98,9 +110,10 @@ class Met:
 
     def points(self, edges: int) -> float:
         found, names = self.pilot.size(edges)
-        for n, width in self.widths.items():
-            if n not in names:
-                found *= width
+        if len(names) < len(self.widths) or not names.issuperset(self.widths):
+            for n, width in self.widths.items():
+                if n not in names:
+                    found *= width
         return found
 
     def length(self, edges: int) -> float:
@@ -202,17 +215,17 @@ class _Loops:
     def enter(self, name: str, operands: list[Operand], support: Wanted, innermost: bool,
               dense_rate: float) -> None:
         sim, costs, depth, iters, met = self.sim, self.costs, self.depth, self.iters, self.met
-        extent = float(self.extents[name])
+        bound, extent = self.bound, float(self.extents[name])
         segments: dict[Operand, float] = {}
         by_read: dict[Read, Operand] = {}
         for o in operands:
             k = depth[o]
-            if k < len(o.axes) and not o.full[k] and (
+            if k < o.rank and not o.full[k] and (
                     o.names[k] == name or (not o.names[k] and self._leads(o, k, name))):
                 by_read[o.read] = o
                 segments[o] = met.length(o.edges) if met is not None and o.edges \
-                    and k == len(o.axes) - 1 else o.segments[k]
-        leaders = support.leaders(by_read, segments)
+                    and k == o.rank - 1 else o.segments[k]
+        leaders = support.leaders(by_read, segments) if by_read or not support.alone else []
         if leaders:
             per = min(sum([segments[o] for o in leaders]), extent)
             rate = costs.step if len(leaders) == 1 else costs.merge_step
@@ -223,22 +236,23 @@ class _Loops:
         keep = 1.0
         for o, segment in segments.items():
             if o in leaders:
-                sim.cost += iters * segment * (self._run(o) - 1.0) * costs.dense_step
+                if o.runs:
+                    sim.cost += iters * segment * (o.runs[depth[o]] - 1.0) * costs.dense_step
             else:
                 self._follow(o, per, segment)
                 if o.read in support.needed and not (met is not None and o.edges):
                     keep *= min(segment / max(extent, 1.0), 1.0)
             depth[o] += 1
-        self.bound.add(name)
+        bound.add(name)
         if met is not None:
             met.bind(name, per, leaders[0].edges if len(leaders) == 1 else 0)
         find, resolved = costs.find if not innermost else costs.gather if leaders else 0.0, 0
         for o in operands:
             k = depth[o]
-            if k < len(o.axes) and (o.names[k] in self.bound or not o.names[k]):
+            if k < o.rank and (o.names[k] in bound or not o.names[k]):
                 keep *= self._resolve(o, support, iters * per, find)
                 k = depth[o]
-            if k == len(o.axes):
+            if k == o.rank:
                 resolved |= o.edges
         if met is not None:
             keep *= met.resolve(resolved)
