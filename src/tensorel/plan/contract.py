@@ -122,10 +122,21 @@ def _factors(program: Program, exprs: list[Expr], times: ops.Operator, sizes: Si
         plain = isinstance(e, Read) and full and all(isinstance(i, Index) for i in e.indices)
         one = factors_of(e, times)[0]  # a power is stored as its base is
         order, direct, runs = _stored(one)
+        edge = None if full else _edge(program, one)
         found.append(Factor(1 << k, sizes.mask(e.free), relation, full, plain,
                             tuple([sizes.bit[n] for n in order]), sizes.mask(direct),
-                            sizes.mask(runs), None if full else _edge(program, one)))
+                            sizes.mask(runs), edge, *_axes(e, sizes, edge)))
     return found
+
+
+def _axes(e: Expr, sizes: Sizes, edge: Edge | None) -> tuple[object, tuple[int, ...]]:
+    """The tensor of a plain read and its indices, those of a pattern that counts as symmetric
+    together."""
+    if not isinstance(e, Read) or not is_plain(e):
+        return None, ()
+    if edge is not None and edge[0].mirrored:
+        return e.tensor, (sizes.mask(e.free),)
+    return e.tensor, tuple([sizes.bit[i.name] for i in e.indices])  # type: ignore[attr-defined]
 
 
 def _edge(program: Program, e: Expr) -> Edge | None:

@@ -17,6 +17,7 @@ from itertools import combinations
 
 from tensorel.plan.joins import SEARCHED, cheapest_loops, group_of
 from tensorel.plan.recall import resized
+from tensorel.plan.shapes import has_repeats, shape_of
 from tensorel.plan.sizes import Factor, Sizes, bits
 from tensorel.records import dataclass
 
@@ -80,6 +81,8 @@ class Search:
         self._touched: dict[int, int] = {}
         self._free: dict[int, int] = {}
         self._factors: dict[tuple[int, int], Factor] = {}
+        self._repeats = has_repeats([n.factor for n in given])
+        self._alike: dict[object, float] = {}
         self._solved: dict[tuple[int, int], Node | None] = {}
 
     # -- structure -----------------------------------------------------------------------------
@@ -149,14 +152,16 @@ class Search:
         direct = chosen & ~self.touched(indices ^ last)
         if masks and len(self.parts(indices)) == 1:
             below, direct = [indices], masks  # all indices of masks stay
-        group = [self.factor(p, 0) for p in below] + [n.factor for n in self.members(direct)]
         kept = self.free(chosen) & ~indices
-        relation = sizes.result(group, kept)
-        if relation is not None:
-            self.budget.left -= 3  # about as long as costing so many steps
         parts = 0
         for node in self.members(chosen):
             parts |= node.factor.parts
+        if not kept:
+            return Factor(parts, 0, None, True, True)  # one value, whatever it is made of
+        group = [self.factor(p, 0) for p in below] + [n.factor for n in self.members(direct)]
+        relation = sizes.result(group, kept)
+        if relation is not None:
+            self.budget.left -= 3  # about as long as costing so many steps
         count = sizes.actual(parts, kept) if sizes.actual is not None else None
         if count is not None and relation is not None:
             relation = resized(relation, count)
@@ -299,6 +304,8 @@ class Search:
         best: Node | None = None
         made: Factor | None = None
         below = self.below
+        shape = self._shape(indices, masks) if self._repeats and below < math.inf else None
+        least_written = self._alike.get(shape, 0.0)
         for least, last, inputs in options:
             if least >= below and best is not None:
                 break
@@ -306,15 +313,23 @@ class Search:
             if len(inputs) == 1 and not last | loose:
                 found = inputs[0]
             elif not self._loses([n.factor for n in inputs],
-                                 below - sum([n.cost for n in inputs])):
+                                 below - sum([n.cost for n in inputs]) - least_written):
                 if made is None:  # estimating it takes as long as some steps
                     made = self.factor(indices, masks)
-                    if self.written(made) >= below:
+                    least_written = self.written(made)
+                    if shape is not None:
+                        self._alike[shape] = least_written
+                    if least_written >= below:
                         break
                 found = self.step(made, last | loose, inputs, below)
             if found is not None and found.cost < below:
                 best, below = found, found.cost
         return best
+
+    def _shape(self, indices: int, masks: int) -> object:
+        """What a factor is made of, up to names of indices."""
+        return shape_of([n.factor for n in self.members(self.touched(indices) | masks)], indices,
+                        self.sizes.extent)
 
     def last_sets(self, indices: int) -> list[int]:
         """The sets of indices that may go last, in one loop."""

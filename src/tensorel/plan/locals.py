@@ -134,6 +134,7 @@ class Hoisting:
                 if key[: k + 1] not in self.rooms:
                     before = self.rooms[key[:k]] if k else None
                     self.rooms[key[: k + 1]] = Room(name, *chain[k], before, _all(chain[:k]))
+        self.wanted = [key for key, _ in chains.values()]
         for name, (key, chain) in chains.items():
             if key not in self.rooms:  # what is bound just now may be there for another index
                 key, chain = early[name]
@@ -162,6 +163,14 @@ class Hoisting:
             if room.before is not None:
                 stack.append(room.before)
         return sorted(found, key=lambda room: room.depth)
+
+    @cached_property
+    def is_least(self) -> bool:
+        """No order that looks the same has fewer workspaces: those here are as many as there were
+        if the order of a factor's indices did not matter."""
+        found = {_loose(key) for key in self.rooms}
+        return len(found) == len(self.rooms) and all(
+            key in self.rooms or _loose(key) not in found for key in self.wanted)
 
     def bytes_(self) -> float:
         """Of one thread's workspaces."""
@@ -237,6 +246,12 @@ class Hoisting:
         assert isinstance(fill, Const)
         return (Let(slot, room.depth, axis, (axis,), None, product(parts, joined.times)),
                 Source(slot, (extent,), dtype, fill))
+
+
+def _loose(key: Key) -> tuple[object, ...]:
+    """A key without the order of the indices of a factor."""
+    return tuple([tuple(sorted([(tensor, tuple(sorted(names))) for tensor, names in group]))
+                  for group in key])
 
 
 def _all(chain: Chain) -> list[Read]:

@@ -11,6 +11,7 @@ from tensorel.ir.nodes import Call, Expr, Read, Source, postorder, reads_in
 from tensorel.kernels.flat import flat_level
 from tensorel.kernels.spec import Assembly
 from tensorel.kernels.support import Formula
+from tensorel.plan.alike import alike
 from tensorel.plan.decide import Option
 from tensorel.plan.definitions import distributing, factors_of
 from tensorel.plan.fuse import Fused, fusions, pointwise_fusions
@@ -64,6 +65,9 @@ class NestSearch(Outputs):
         self.early: dict[tuple[str, ...], Hoisting] = {}
         self.outer = set(outer_reads(self.body)) if self.joined is not None else set()
         self.pilot = self._piloted()
+        self.alike = None if self.fused or (self.pilot is not None and self.pilot.oriented) \
+            else alike(self.extents, supports, self.operands,
+                       () if self.joined is None else self.joined.reads)
         self.turnable = [o for o in self.operands if o.sparse and is_turnable(o.read)
                          and all(along(e) in self.extents for e in o.axes)]
         self.turned: dict[tuple[Operand, tuple[str, ...]], tuple[Operand, float]] = {}
@@ -165,28 +169,33 @@ class NestSearch(Outputs):
             return []
         ops_ = [turned[o][0] if o in turned else o for o in self.operands]
         last = max((k for k, n in enumerate(order) if n not in self.reduced), default=-1)
+        end = self.names[-1] if self.names else None
+        key = () if self.alike is None else self.alike.key(order, last, end, ops_)
+        if self.alike is not None and self.alike.least.get(key, 0.0) + first >= limit:
+            return []
         sim = self._flat(order) if last < 0 and not converts else None
         if sim is None:
-            sim = simulate(order, ops_, supports, self.extents, last,
-                           self.names[-1] if self.names else None, self.costs, limit - first,
-                           pilot=self.pilot)
+            sim = simulate(order, ops_, supports, self.extents, last, end, self.costs,
+                           limit - first, pilot=self.pilot)
             if sim.gallop and not converts:
                 self._note_searched(order, sim)
-        found = self._assembled(order, last, sim, converts, first, sim.cost, limit)
+        found, least = self._assembled(order, last, sim, converts, first, sim.cost, limit), sim.cost
         hoisted = self._hoisted(order)
         if hoisted is not None:
             room = hoisted.bytes_() / 8.0 * self.costs.workspace_room
             main, fills, must = hoisted.simulated({o.read: o for o in ops_ if o.read in self.outer})
             wanted = self.bare.beside(must)
-            sim = simulate(order, main, dict.fromkeys(order, wanted), self.extents, last,
-                           self.names[-1] if self.names else None, self.costs,
-                           limit - first - room, fills, self.pilot)
+            sim = simulate(order, main, dict.fromkeys(order, wanted), self.extents, last, end,
+                           self.costs, limit - first - room, fills, self.pilot)
+            least = min(least, sim.cost + room)
             early = [c for c in self._assembled(
                 order, last, sim, converts, first, sim.cost + room, limit)
                 if c.output.assembly is not Assembly.SHARED]
             if early:
                 written = hoisted.written()
                 found += [replace(c, locals=written) for c in early]
+        if self.alike is not None and (hoisted is None or hoisted.is_least):
+            self.alike.least.setdefault(key, min(least, limit - first))
         return found
 
     def _assembled(self, order: tuple[str, ...], last: int, sim: Simulation,

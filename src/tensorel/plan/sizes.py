@@ -27,7 +27,8 @@ class Factor:
     dense tensor that BLAS can take. ``order``: its indices as its storage nests them, where
     that is known; ``found``: those that it finds by their place, without walking,
     ``runs``: those that its list repeats at every entry. ``edge``: the
-    stored matrix that it is, for pilots."""
+    stored matrix that it is, for pilots. ``tensor``: what it reads, at the indices ``axes``; those
+    whose order does not matter together."""
 
     parts: int
     free: int
@@ -38,6 +39,8 @@ class Factor:
     found: int = 0
     runs: int = 0
     edge: Edge | None = None
+    tensor: object = None
+    axes: tuple[int, ...] = ()
     bit: int = 0  # among all that are joined
     reaches: dict[int, int] = field(default_factory=dict)
     counts: dict[int, float] = field(default_factory=dict)

@@ -190,6 +190,11 @@ class Pilot:
             found |= bit
         return found
 
+    @property
+    def oriented(self) -> bool:
+        """It matters for some matrix which of its indices comes first."""
+        return not all([rows.mirrored for rows, _, _ in self._edges])  # noqa: C419
+
     def edges(self, mask: int) -> list[Edge]:
         return [e for k, e in enumerate(self._edges) if mask >> k & 1]
 
