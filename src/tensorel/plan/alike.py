@@ -50,10 +50,10 @@ class Alike:
 
 def alike(extents: Mapping[str, int], wanted: Mapping[str, Wanted], operands: Sequence[Operand],
           joined: Collection[Read]) -> Alike | None:
-    """Where orders may look the same: a tensor is read twice, all of them at plain indices, and
-    loops go where some operands have entries."""
+    """Where orders may look the same: a tensor is read twice, all of them at indices of loops,
+    and loops go where some operands have entries."""
     tensors = {o.read.tensor for o in operands}
-    if len(tensors) == len(operands) or not all([all(o.names) for o in operands]) \
+    if len(tensors) == len(operands) or not all(n in extents for o in operands for n in o.names) \
             or not all([w.alone for w in wanted.values()]):  # noqa: C419
         return None
     return Alike(extents, wanted, joined)
