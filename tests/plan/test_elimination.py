@@ -16,7 +16,7 @@ from tensorel.config import current
 from tensorel.costs import Costs
 from tensorel.engines import local
 from tensorel.plan.eliminate import Limits, Node, Search
-from tensorel.plan.greedy import best_order, cheapest_steps, improved
+from tensorel.plan.greedy import best_order, cheapest_steps, follow, improved
 from tensorel.plan.sequences import sequences
 from tensorel.plan.sizes import Factor, Sizes, bits
 from tensorel.stats.facts import TensorStats
@@ -129,7 +129,7 @@ def test_greedy_orders_are_near_the_best(dense: float) -> None:
         make = (seed, rng.randint(5, 10), rng.randint(5, 10), dense)
         found = cheapest_steps(random_search(*make))
         s = random_search(*make)
-        first = s.follow(best_order(s.sizes, s.given, s.reduced))
+        first = follow(s, best_order(s.sizes, s.given, s.reduced))
         assert first is not None
         better = improved(s, first)
         assert better.cost <= first.cost * (1 + 1e-9)

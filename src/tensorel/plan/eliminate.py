@@ -407,26 +407,3 @@ class Search:
             if not f.dense and f.free and not f.free & ~room:
                 found |= b
         return found
-
-    # -- a given order -------------------------------------------------------------------------
-
-    def follow(self, order: Sequence[int], below: float = math.inf) -> Node | None:
-        """The steps that eliminate one index after another; None where they do not cost less than
-        ``below``."""
-        live: list[tuple[int, Node]] = [(0, n) for n in self.given]
-        for b in order:
-            group = [x for x in live if x[1].factor.free & b]
-            gone = b
-            for indices, _ in group:
-                gone |= indices
-            live = [x for x in live if not x[1].factor.free & b]
-            made = self.step(self.factor(gone, 0, b), b, [n for _, n in group],
-                             below - sum([n.cost for _, n in live]))
-            if made is None:
-                return None
-            live.append((gone, made))
-        nodes = [n for _, n in live]
-        if len(nodes) == 1 and not self.loose:
-            return nodes[0]
-        untouched = self.all & ~self.touched(self.reduced)
-        return self.step(self.factor(self.reduced, untouched), self.loose, nodes, below)

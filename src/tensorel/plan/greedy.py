@@ -29,7 +29,7 @@ def cheapest_steps(search: Search) -> Node:
         return found
     order = best_order(search.sizes, search.given, search.reduced)
     if indices <= EXACT:
-        first = search.follow(order, TOO_LARGE)
+        first = follow(search, order, TOO_LARGE)
         search.budget.left = STEPS
         search.below = inf if first is None else first.cost
         first = search.at_once() or first
@@ -39,9 +39,31 @@ def cheapest_steps(search: Search) -> Node:
         if indices <= SUBSETS and search.budget.left > 0:
             return found
         return min([improved(search, found), improved(search, first)], key=lambda n: n.cost)
-    first = search.follow(order)
+    first = follow(search, order)
     assert first is not None, "without a bound there is always a way"
     return improved(search, first)
+
+
+def follow(search: Search, order: Sequence[int], below: float = inf) -> Node | None:
+    """The steps that eliminate one index after another; None where they do not cost less than
+    ``below``."""
+    live: list[tuple[int, Node]] = [(0, n) for n in search.given]
+    for b in order:
+        group = [x for x in live if x[1].factor.free & b]
+        gone = b
+        for indices, _ in group:
+            gone |= indices
+        live = [x for x in live if not x[1].factor.free & b]
+        made = search.step(search.factor(gone, 0, b), b, [n for _, n in group],
+                           below - sum([n.cost for _, n in live]))
+        if made is None:
+            return None
+        live.append((gone, made))
+    nodes = [n for _, n in live]
+    if len(nodes) == 1 and not search.loose:
+        return nodes[0]
+    untouched = search.all & ~search.touched(search.reduced)
+    return search.step(search.factor(search.reduced, untouched), search.loose, nodes, below)
 
 
 # -- greedy orders --------------------------------------------------------------------------------

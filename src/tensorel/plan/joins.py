@@ -7,10 +7,9 @@ factors visits all paths of three, however few of them close. A factor is asked 
 level inwards: an index below a level that is not bound yet says nothing. Sums that are not finished
 before the next begins are scattered into the result.
 
-The same factors are joined for many results, with others, and with one or another of them stored
-again: what a loop costs depends on how far those factors are asked that have its index or one
-that is bound, and is worked out once for all joins. Loops that scatter nothing and may ask every
-factor as they like cost least; most joins end there."""
+What a loop costs depends on how far those factors are asked that have its index or one that is
+bound, and is worked out once for all joins that have these. Loops that scatter nothing and may ask
+every factor as they like cost least; most joins end there."""
 
 from __future__ import annotations
 
@@ -94,9 +93,8 @@ class Group:
     the cost of the cheapest loops, and the limit below which they were looked for."""
 
     def __init__(self, sizes: Sizes, factors: Sequence[Factor]) -> None:
-        self.sizes, self.factors = sizes, factors
+        self.sizes, self.factors, self.names = sizes, factors, 0
         sizes.number(factors)
-        self.names = 0
         for f in factors:
             self.names |= f.free
         self.singles = bits(self.names)
@@ -122,15 +120,6 @@ class Group:
                 found[v] |= f.bit
         return found
 
-    @cached_property
-    def beside(self) -> dict[int, int]:
-        """The indices that a sparse factor has together with each."""
-        found = dict.fromkeys(self.singles, 0)
-        for f in self.sparse:
-            for v in bits(f.free):
-                found[v] |= f.free
-        return found
-
     def least(self, limit: float) -> Way:
         """The cheapest loops that scatter nothing and ask all factors as they like: others cost
         no less. Infinite where they are not below the limit."""
@@ -144,10 +133,7 @@ class Group:
     @cached_property
     def all_points(self) -> float:
         """Points of the whole join."""
-        having = 0
-        for f in self.factors:
-            if f.free:
-                having |= f.bit
+        having = sum([f.bit for f in self.factors if f.free])
         return self.points(self.names, State(tuple([f.free for f in self.sparse]), 0, having))
 
     def points(self, bound: int, at: State) -> float:
@@ -215,17 +201,34 @@ class _Loops:
         return NO_WAY
 
     def one_by_one(self, limit: float) -> float:
-        """Indices bound by the cheapest step each time; infinite from the limit on."""
-        bound, total, left, beside = 0, 0.0, list(self.group.singles), self.group.beside
-        apart = {v: self.next_step(0, v) for v in left}
+        """Indices bound by the cheapest step each time; infinite from the limit on. Nothing is
+        stored again: how far factors are asked follows from what is bound."""
+        group, loops, many = self.group, self.sizes.loops, len(self.sparse) > PAIRED
+        bound, total, left, apart = 0, 0.0, list(group.singles), dict[int, float]()
+        beside = dict.fromkeys(left, 0)
+        for f in self.sparse:
+            for v in bits(f.free):
+                beside[v] |= f.free
         while left and total < limit:
-            outside, last = self.visited(bound), len(left) == 1
-            cost, v = min([(self.scattered(bound, v) + (
-                self.next_step(bound, v) if last or beside[v] & bound
-                else outside * apart[v]), v) for v in left])
-            total += cost
-            bound |= v
-            left.remove(v)
+            outside, having, last = self.visited(bound), self.at(bound).having, len(left) == 1
+            least, chosen = math.inf, left[0]
+            for v in left:
+                if last or not bound or beside[v] & bound:
+                    key = bound, v, having | group.touched[v], many, last
+                    cost = loops.get(key)
+                    if cost is None:
+                        cost = loops[key] = self._step(bound, v)
+                    if not bound:
+                        apart[v] = cost
+                else:
+                    cost = outside * apart[v]
+                if v & self.kept:
+                    cost += self.scattered(bound, v)
+                if cost < least:
+                    least, chosen = cost, v
+            total += least
+            bound |= chosen
+            left.remove(chosen)
         return total if total < limit else math.inf
 
     def at(self, bound: int) -> State:
@@ -254,16 +257,6 @@ class _Loops:
     def visited(self, bound: int) -> float:
         """Points over the bound indices."""
         return self.group.points(bound, self.at(bound)) if bound else 1.0
-
-    def next_step(self, bound: int, v: int) -> float:
-        """``step`` without what is scattered, where nothing is stored again: how far factors are
-        asked follows from what is bound."""
-        key = (bound, v, self.at(bound).having | self.group.touched[v], len(self.sparse) > PAIRED,
-               bound | v == self.names)
-        found = self.sizes.loops.get(key)
-        if found is None:
-            found = self.sizes.loops[key] = self._step(bound, v)
-        return found
 
     def step(self, bound: int, v: int) -> float:
         """One loop over ``v`` inside those over ``bound``."""
@@ -356,12 +349,7 @@ class _Loops:
 
     def scatters(self, order: Sequence[int]) -> bool:
         """Some loop scatters."""
-        bound = 0
-        for v in order:
-            if self.scattered(bound, v):
-                return True
-            bound |= v
-        return False
+        return any(self.scattered(sum(order[:k]), v) for k, v in enumerate(order))
 
     def scattered(self, bound: int, v: int) -> float:
         """What stays is bound inside of what is summed: a sum is not finished before the next

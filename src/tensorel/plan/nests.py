@@ -70,7 +70,8 @@ class NestSearch(Outputs):
                        () if self.joined is None else self.joined.reads)
         self.turnable = [o for o in self.operands if o.sparse and is_turnable(o.read)
                          and all(along(e) in self.extents for e in o.axes)]
-        self.turned: dict[tuple[Operand, tuple[str, ...]], tuple[Operand, float]] = {}
+        self.turned: dict[Turn, Operand] = {}
+        self.turns: dict[Turn, float] = {}
         self.made: dict[Read, Operand] = {}
         self.inside: dict[Expr, list[Read]] = {}
         decisions = self.chooser.program.decisions
@@ -80,7 +81,7 @@ class NestSearch(Outputs):
         if decisions.listing:
             return decisions.decide_among("loops", name, lambda: [
                 Option(c.cost, c, _words(c)) for order, converts in self._ways()
-                for c in self._choices(order, converts, supports, math.inf)])
+                for c in map(_written, self._choices(order, converts, supports, math.inf))])
         best: Choice | None = None
         limit = self.below
         for order, converts in self._ways():
@@ -90,7 +91,7 @@ class NestSearch(Outputs):
         if best is None and self.fused:
             raise NoLoops
         assert best is not None
-        return best
+        return _written(best)
 
     def _piloted(self) -> Pilot | None:
         """Where stored matrices that every point has to be an entry of close a cycle, sizes
@@ -148,14 +149,23 @@ class NestSearch(Outputs):
         if found and not self._converts_itself:
             self.searched[order] = found
 
-    def _turned(self, o: Operand, levels: tuple[str, ...]) -> tuple[Operand, float]:
-        """An operand stored again with its levels in an order, and the cost."""
-        key = o, tuple(sorted([n or along(e) for n, e in zip(o.names, o.axes)], key=levels.index))
+    def _turned(self, o: Operand, levels: tuple[str, ...]) -> Operand:
+        """An operand stored again with its levels in an order."""
+        key = self._levels(o, levels)
         if key not in self.turned:
-            made = self.chooser.turned(o, levels) if o.follows(_places(levels[::-1])) \
-                else converted(o, levels, self.extents)
-            self.turned[key] = made, self.chooser.conversion_cost(o, levels)
+            self.turned[key] = self.chooser.turned(o, levels) \
+                if o.follows(_places(levels[::-1])) else converted(o, levels, self.extents)
         return self.turned[key]
+
+    def _turning(self, o: Operand, levels: tuple[str, ...]) -> float:
+        """The cost of that."""
+        key = self._levels(o, levels)
+        if key not in self.turns:
+            self.turns[key] = self.chooser.conversion_cost(o, levels)
+        return self.turns[key]
+
+    def _levels(self, o: Operand, levels: tuple[str, ...]) -> Turn:
+        return o, tuple(sorted([n or along(e) for n, e in zip(o.names, o.axes)], key=levels.index))
 
     def _choices(self, order: tuple[str, ...], converts: list[Turn],
                  supports: dict[str, Wanted], limit: float) -> list[Choice]:
@@ -163,11 +173,11 @@ class NestSearch(Outputs):
         ``limit``."""
         if self.fused:
             return self._fused(order, limit)
-        turned = {o: self._turned(o, levels) for o, levels in converts}
-        first = sum([cost for _, cost in turned.values()])
+        first = sum([self._turning(o, levels) for o, levels in converts])
         if first >= limit:
             return []
-        ops_ = [turned[o][0] if o in turned else o for o in self.operands]
+        turned = {o: self._turned(o, levels) for o, levels in converts}
+        ops_ = [turned.get(o, o) for o in self.operands] if turned else self.operands
         last = max((k for k, n in enumerate(order) if n not in self.reduced), default=-1)
         end = self.names[-1] if self.names else None
         key = () if self.alike is None else self.alike.key(order, last, end, ops_)
@@ -191,9 +201,7 @@ class NestSearch(Outputs):
             early = [c for c in self._assembled(
                 order, last, sim, converts, first, sim.cost + room, limit)
                 if c.output.assembly is not Assembly.SHARED]
-            if early:
-                written = hoisted.written()
-                found += [replace(c, locals=written) for c in early]
+            found += [replace(c, early=hoisted) for c in early]
         if self.alike is not None and (hoisted is None or hoisted.is_least):
             self.alike.least.setdefault(key, min(least, limit - first))
         return found
@@ -298,6 +306,11 @@ class NestSearch(Outputs):
             return None
         count = next(o.count for o in self.operands if o.read is flat.read)
         return Simulation(count * self.costs.vector_step, 1.0, iterations=count)
+
+
+def _written(c: Choice) -> Choice:
+    """With its workspaces written."""
+    return c if c.early is None else replace(c, early=None, locals=c.early.written())
 
 
 def _words(c: Choice) -> str:

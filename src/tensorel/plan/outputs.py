@@ -12,7 +12,7 @@ from tensorel.kernels.spec import Assembly, Output
 from tensorel.kernels.support import reads_of
 from tensorel.plan.aggregate import Aggregate
 from tensorel.plan.known import INDEX_LIMIT, index_dtype
-from tensorel.plan.locals import Locals
+from tensorel.plan.locals import Hoisting, Locals
 from tensorel.plan.loops import Turn
 from tensorel.plan.simulate import Simulation
 from tensorel.records import dataclass
@@ -37,6 +37,7 @@ class Choice:
     axes_order: tuple[int, ...]
     first: float = 0.0  # the part of the cost that conversions take, in steps of their own
     locals: Locals | None = None
+    early: Hoisting | None = None  # workspaces that are not written yet
 
 
 class Outputs(Aggregate):
