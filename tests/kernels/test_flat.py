@@ -86,6 +86,16 @@ def _loops(code: str) -> int:
         line.startswith("while") and line.endswith("# can be cancelled")) for line in lines)
 
 
+def test_a_row_of_a_list_is_gone_through_once() -> None:
+    a, x = _random((40, 30), 1, 0.4), np.arange(30.0)
+    program = tr.asarray(a).to_format("coo") @ tr.asarray(x)
+    np.testing.assert_allclose(np.asarray(program), a @ x)
+    code = str(program.explain(level="code"))
+    assert "end_" not in code, code  # nobody looks for the end of a run before
+    code = str(tr.asarray(a).to_format("coo").sum(axis=1).explain(level="code"))
+    assert "end_" in code, code  # sums in order become vectors
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("fmt", ["coo", "0;1,2"])
 @given(st.sampled_from(["ijk,jr,kr->ir", "ijk,i->jk", "ijk,ij->k", "ijk->ik", "ijk,k->ij"]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from tensorel.ir.nodes import Const, Expr, Local, Read, postorder
 from tensorel.kernels.loops import (
     Append,
@@ -30,6 +32,16 @@ def statements(body: tuple[Stmt, ...]) -> list[Stmt]:
                 stack.extend(reversed(stmt.body))
             case If():
                 stack.extend(reversed(stmt.then + stmt.otherwise))
+    return found
+
+
+def expressions(stmt: Stmt) -> list[Expr]:
+    """What a statement evaluates itself, not in the statements below."""
+    found: list[Expr] = []
+    for f in fields(stmt):  # type: ignore[arg-type]
+        value = getattr(stmt, f.name)
+        parts = value if isinstance(value, tuple) else (value,)
+        found += [e for e in parts if isinstance(e, Expr) and f.name != "target"]
     return found
 
 

@@ -20,6 +20,7 @@ from tensorel.kernels.ahead import fetch_ahead
 from tensorel.kernels.jam import jammed
 from tensorel.kernels.loops import Assign, For, If, While
 from tensorel.kernels.reading import Access, Reading
+from tensorel.kernels.runs import one_pass
 from tensorel.kernels.support import Formula
 from tensorel.records import dataclass, field
 from tensorel.storage.levels import Compressed, Position, Walk
@@ -147,22 +148,38 @@ class Stepper:
                 low.approach(self.name, ahead)
             if self.span is not None and self.span.names:
                 walk = self.span.bind(low, q)
-            end: Local | None = None
             if walk.last is not None:
                 self._stretch(a, walk, q, step, offset, inner)
+            elif walk.runs:
+                self._run(a, walk, q, hi, step, offset, inner)
             else:
                 c = low.let("c", walk.coord(q))
-                if walk.runs:
-                    end = low.fresh("end")
-                    low.run_end(walk, q, hi, c, end)
-                self._visit(a, walk, q, end, c, step, offset, inner)
-            if end is not None:
-                low.emit(Assign(q, end))
+                self._visit(a, walk, q, None, c, step, offset, inner)
         if walk.runs:
             low.emit(Assign(q, lo))
             low.emit(While(compare(ops.less, q, hi), tuple(body), self.checked))
         else:
             low.emit(For(q, lo, hi, tuple(body), self.checked))
+
+    def _run(self, a: Access, walk: Walk, q: Local, hi: Expr, step: int, offset: Expr,
+             inner: Callable[[Expr], None]) -> None:
+        """The run at q; then q stands behind it."""
+        low, end = self.low, self.low.fresh("end")
+        c = low.let("c", walk.coord(q))
+        with low.block() as body:
+            self._visit(a, walk, q, end, c, step, offset, inner)
+
+        def more(at: Local) -> Expr:
+            found = both(compare(ops.less, at, hi), compare(ops.equal, walk.coord(at), c))
+            assert found is not None
+            return found
+
+        made = one_pass(tuple(body), q, end, more)
+        if made is None:
+            low.run_end(walk, q, hi, c, end)
+            made = (*body, Assign(q, end))
+        for statement in made:
+            low.emit(statement)
 
     def _visit(self, a: Access, walk: Walk, q: Expr, end: Expr | None, c: Expr, step: int,
                offset: Expr, inner: Callable[[Expr], None]) -> None:
