@@ -333,9 +333,7 @@ class Lowering(Reading):
         all else that these loops read is dense, and nothing is made once for a run."""
         extents = {n: e for n, e in self.extents.items() if not outermost or n != names[0]}
         for a in () if self.lets else self.accesses.values():
-            if a.resolved or len(names) < 2:
-                continue
-            count = listed_levels(a.read, a.depth, names, extents)
+            count = 0 if a.resolved else listed_levels(a.read, a.depth, names, extents)
             outer, last = names[: count - 1], names[count - 1]
             if count < 2 or not all(needs(support(n), a.read) for n in names[:count]) or any(
                     b is not a and not b.slot.format.is_dense
