@@ -15,6 +15,7 @@ from tensorel.engines.binding import bind, class_of
 from tensorel.engines.local import Planned, Run, execute, is_right, plan_for
 from tensorel.engines.thin import thinned
 from tensorel.ir.nodes import Tensor
+from tensorel.kernels.early import load_early
 from tensorel.records import dataclass
 from tensorel.storage.format import Format
 from tensorel.storage.stored import Stored
@@ -33,6 +34,11 @@ class Again:
     planned: Planned
     places: tuple[tuple[str, int], ...]
     thins: bool
+
+
+def expect_programs() -> None:
+    """Tensors are being made: programs will follow."""
+    load_early()
 
 
 def brief(stored: Stored) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensorel.algebra import ops
-from tensorel.engines.again import Form, brief, known_form, new_form
+from tensorel.engines.again import Form, brief, expect_programs, known_form, new_form
 from tensorel.errors import IndexError_, ShapeError, TypeError_
 from tensorel.ir import nodes as ir
 from tensorel.ir.build import convert
@@ -126,6 +126,7 @@ def wrap(node: ir.Tensor) -> Tensor:
 
 def from_stored(stored: Stored) -> Tensor:
     """The tensor of stored data."""
+    expect_programs()
     return _classes[0](None, stored)
 
 

@@ -25,6 +25,15 @@ def folder() -> Path | None:
     return private.folder("kernels")
 
 
+def is_empty() -> bool:
+    """Nothing has been kept yet."""
+    place = private.folder("kernels", make=False)
+    try:
+        return place is None or not any(place.iterdir())
+    except OSError:
+        return True
+
+
 @cache
 def _processor() -> str:
     """The processor with its features; read from the system where that is quicker than LLVM."""
