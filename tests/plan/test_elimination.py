@@ -230,7 +230,7 @@ def test_a_hundred_operands_are_planned(shape: object, sparse: str) -> None:
     bound = local.bind([program.node], [None], config)
     start = time.process_time()
     local.plan_for(bound, [None], config)
-    assert time.process_time() - start < 3.0  # up to 1.3 s, twice that on a busy machine
+    assert time.process_time() - start < 2.5  # up to 1.0 s, twice that on a busy machine
 
 
 @pytest.mark.parametrize("sparse", ["dense", "sparse", "mixed"])

@@ -44,6 +44,7 @@ class Rows:
         self.start, self.stop = int(pos[0]), int(pos[-1])
         self.serial = next(_serials)
         self.samples: dict[Key, Sample] = {}
+        self.forms: dict[Key, Key] = {}
 
     @property
     def size(self) -> int:
@@ -154,9 +155,8 @@ Key = tuple[tuple[int, int, int], ...]
 
 
 def evenly(size: int, most: int) -> tuple[Ints, float]:
-    """At most so many numbers below ``size``, one from each of as many equal ranges; and how
-    many each stands for. Places within ranges follow the golden ratio: no period of the data
-    meets them."""
+    """At most so many numbers below ``size``, one from each of as many equal ranges, and how many
+    each stands for. Places in ranges follow the golden ratio: no period of the data meets them."""
     if size <= most:
         return np.arange(size), 1.0
     step = size / most
@@ -183,17 +183,16 @@ class Pilot:
     def mask(self, edges: Iterable[Edge]) -> int:
         found = 0
         for e in edges:
-            bit = self._bits.get(e)
-            if bit is None:
-                bit = self._bits[e] = 1 << len(self._edges)
+            if e not in self._bits:
+                self._bits[e] = 1 << len(self._edges)
                 self._edges.append(e)
-            found |= bit
+            found |= self._bits[e]
         return found
 
     @property
     def oriented(self) -> bool:
-        """It matters for some matrix which of its indices comes first."""
-        return not all([rows.mirrored for rows, _, _ in self._edges])  # noqa: C419
+        """For some matrix it matters which index comes first."""
+        return any(not rows.mirrored for rows, _, _ in self._edges)
 
     def edges(self, mask: int) -> list[Edge]:
         return [e for k, e in enumerate(self._edges) if mask >> k & 1]
@@ -212,16 +211,16 @@ class Pilot:
         found = self._sizes.get(mask)
         if found is None:
             edges = self.edges(mask)
-            names = frozenset([n for _, *pair in edges for n in pair])
-            found = self._sizes[mask] = join_size(edges), names
+            found = self._sizes[mask] = join_size(edges), frozenset(
+                [n for _, *pair in edges for n in pair])
         return found
 
 
 def is_worthwhile(edges: Collection[Edge]) -> bool:
     """A cycle of factors, of matrices neither small nor so large that looking takes long."""
-    names = {n for _, *pair in edges for n in pair}
-    return len(names) <= NAMES and is_cyclic(edges) and all(r.size <= MOST for r, _, _ in edges) \
-        and max([r.size for r, _, _ in edges], default=0) >= LEAST
+    sizes = [rows.size for rows, _, _ in edges]
+    return len({n for _, *pair in edges for n in pair}) <= NAMES and is_cyclic(edges) \
+        and LEAST <= max(sizes) <= MOST
 
 
 def is_cyclic(edges: Iterable[Edge]) -> bool:
@@ -258,6 +257,18 @@ def _parts(edges: Collection[Edge]) -> list[list[Edge]]:
 
 def _canonical(edges: Collection[Edge]) -> list[_Placed]:
     """The edges over places instead of names; the same for the same shape."""
+    names = {n: k for k, n in enumerate(sorted({n for _, *pair in edges for n in pair}))}
+    by_serial = {rows.serial: rows for rows, _, _ in edges}
+    spelt = tuple(sorted([(rows.serial, names[a], names[b]) for rows, a, b in edges]))
+    forms = by_serial[spelt[0][0]].forms
+    found = forms.get(spelt)
+    if found is None:
+        found = forms[spelt] = _form(edges)
+    return [(by_serial[serial], a, b) for serial, a, b in found]
+
+
+def _form(edges: Collection[Edge]) -> Key:
+    """The least of all ways to put places for names that tell apart what they can."""
     marks: dict[str, list[tuple[int, int]]] = {}
     for rows, a, b in edges:
         marks.setdefault(a, []).append((rows.serial, 0))
@@ -265,15 +276,8 @@ def _canonical(edges: Collection[Edge]) -> list[_Placed]:
     groups: dict[tuple[tuple[int, int], ...], list[str]] = {}
     for n in sorted(marks):
         groups.setdefault(tuple(sorted(marks[n])), []).append(n)
-    best: list[tuple[int, int, int]] | None = None
-    for some in product(*(permutations(groups[g]) for g in sorted(groups))):
-        place = {n: k for k, n in enumerate([n for group in some for n in group])}
-        key = _key(edges, place)
-        if best is None or key < best:
-            best = key
-    assert best is not None
-    by_serial = {rows.serial: rows for rows, _, _ in edges}
-    return [(by_serial[s], a, b) for s, a, b in best]
+    return tuple(min([_key(edges, {n: k for k, n in enumerate([n for g in some for n in g])})
+                      for some in product(*(permutations(groups[g]) for g in sorted(groups)))]))
 
 
 def _key(edges: Collection[Edge], place: Mapping[str, int]) -> list[tuple[int, int, int]]:
@@ -300,10 +304,9 @@ def _drawn(edges: list[_Placed]) -> Sample:
     if len(places) == 2:
         return _first(edges)
     last = _last(edges, places)
-    rest = [e for e in edges if last not in e[1:]]
     order = [p for p in sorted(places) if p != last]
     names = {p: str(k) for k, p in enumerate(order)}
-    same, smaller = _matched([(r, names[a], names[b]) for r, a, b in rest])
+    same, smaller = _matched([(r, names[a], names[b]) for r, a, b in edges if last not in (a, b)])
     columns: list[Ints] = [np.empty(0, np.int64)] * (len(order) + 1)
     for name, place in same.items():
         columns[order[int(name)]] = smaller.columns[place]
@@ -388,12 +391,10 @@ def _checked(columns: list[Ints], weight: float, edges: list[_Placed]) -> Sample
         columns = [c[kept] for c in columns]
     left = columns[0].size
     total = weight * left if left else _unseen(weight, before)
-    at, _ = evenly(left, TUPLES)
-    kept_columns = [c[at] for c in columns] if left > TUPLES else columns
-    return Sample(total, lambda: kept_columns)
+    drawn = [c[evenly(left, TUPLES)[0]] for c in columns] if left > TUPLES else columns
+    return Sample(total, lambda: drawn)
 
 
 def _unseen(weight: float, before: float) -> float:
-    """The size of what the sample did not meet: less than one tuple of it. Exactly none where
-    nothing was left out."""
+    """The size of what the sample did not meet: less than a tuple, none if nothing was left out."""
     return 0.0 if weight <= 1.0 else min(weight / 2.0, before)
