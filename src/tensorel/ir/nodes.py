@@ -412,19 +412,21 @@ def rebuild(node: Node, kids: tuple[Node, ...]) -> Node:
 
 
 def postorder(*roots: Node) -> list[Node]:
-    """Every node below the roots once, children first; iterative."""
+    """Every node below the roots once, children first; iterative. None on the stack: what is below
+    the node under it has been done."""
     done: dict[Node, None] = {}
-    stack = list(reversed(roots))
+    stack: list[Node | None] = list(reversed(roots))
+    pop, below_of = stack.pop, _BELOW.get
     while stack:
-        node = stack[-1]
-        below = _BELOW.get(type(node))
-        if below is not None and node not in done:
-            left = [k for k in below(node) if k not in done]
-            if left:
-                left.reverse()
-                stack += left
-                continue
-        done[stack.pop()] = None
+        node = pop()
+        if node is None:
+            done[pop()] = None  # type: ignore[index]
+        elif node not in done:
+            below = below_of(type(node))
+            if below is None:
+                done[node] = None
+            else:
+                stack += (node, None, *reversed(below(node)))
     return list(done)
 
 
