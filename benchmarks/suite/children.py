@@ -8,6 +8,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,17 +53,26 @@ def _single(measure: str, name: str, scale: float, environment: dict[str, str]) 
 
 
 def first_calls(name: str, scale: float) -> dict[str, Any]:
-    """Latency with an empty disk cache and with the one it left; memory at full size."""
-    cold, warm = [], []
+    """Latency with an empty disk cache, LLVM loaded or not, and with the cache that is left then;
+    memory at full size."""
+    found: dict[str, list[float]] = {"cold": [], "load": [], "warm": []}
     for _ in range(TRIES):
-        with tempfile.TemporaryDirectory(prefix="tensorel-bench-") as cache:
-            os.chmod(cache, 0o700)
-            own = {"XDG_CACHE_HOME": cache}
-            for found in (cold, warm):
-                found.append(_single("latency", name, LATENCY_SCALE, own)["latency"])
-            memory = _single("memory", name, scale, own | _HONEST_MALLOC) \
-                if len(cold) == TRIES else {}
-    return {"cold": statistics.median(cold), "warm": statistics.median(warm), "memory": memory}
+        with _cache() as own:
+            found["load"].append(_single("latency", name, LATENCY_SCALE, own)["latency"])
+        with _cache() as own:
+            found["cold"].append(_single("compile", name, LATENCY_SCALE, own)["latency"])
+            found["warm"].append(_single("latency", name, LATENCY_SCALE, own)["latency"])
+    with _cache() as own:
+        memory = _single("memory", name, scale, own | _HONEST_MALLOC)
+    return {kind: statistics.median(times) for kind, times in found.items()} | {"memory": memory}
+
+
+@contextmanager
+def _cache() -> Iterator[dict[str, str]]:
+    """The environment with an empty disk cache."""
+    with tempfile.TemporaryDirectory(prefix="tensorel-bench-") as folder:
+        os.chmod(folder, 0o700)
+        yield {"XDG_CACHE_HOME": folder}
 
 
 def import_seconds(tries: int = 7) -> float:

@@ -51,7 +51,7 @@ def load_early() -> None:
 
 def _load() -> None:
     with contextlib.suppress(EngineError, OSError, ImportError):  # who compiles will hear of it
-        compiler.compile_object(_SMALL)
+        compiler.rehearse(_SMALL)
 
 
 def _cores() -> set[int]:
