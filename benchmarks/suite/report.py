@@ -175,7 +175,7 @@ def markdown(report: Report) -> str:
         parts.append(
             "## First call and memory\n\nTime of the first call beyond later ones, in a new "
             "process, on data scaled by 0.02, medians of three: with an empty disk cache (limit "
-            "100 ms), the same where LLVM is still being loaded (right after the first tensor was "
+            "100 ms), the same where LLVM is still being loaded (right after the tensors were "
             "made), and from the disk cache (limit 20 ms). Peak: inputs plus the growth of "
             "resident memory during one call at full size.\n\n" + _first(report)
         )
