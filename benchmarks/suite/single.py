@@ -2,7 +2,8 @@
 
     python -m suite.single latency|compile|memory CASE SCALE
 
-latency: the first call right after its tensors were made; compile: when LLVM has been loaded.
+latency: the first call right after its tensors were made; compile: when LLVM has been loaded, as
+it has been before memory is looked at.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def main() -> None:
     measure, name, scale = sys.argv[1], sys.argv[2], float(sys.argv[3])
     load()
     problem = next(c for c in all_cases() if c.name == name).setup(scale)
-    if measure == "compile":
+    if measure != "latency":
         for thread in threading.enumerate():
             if thread.name == "tensorel-llvm":
                 thread.join()
