@@ -15,7 +15,7 @@ from tensorel.engines.binding import bind, class_of
 from tensorel.engines.local import Planned, Run, execute, is_right, plan_for
 from tensorel.engines.thin import thinned
 from tensorel.ir.nodes import Tensor
-from tensorel.kernels.early import load_early
+from tensorel.kernels import early
 from tensorel.records import dataclass
 from tensorel.storage.format import Format
 from tensorel.storage.stored import Stored
@@ -36,9 +36,11 @@ class Again:
     thins: bool
 
 
-def expect_programs() -> None:
-    """Tensors are being made: programs will follow."""
-    load_early()
+def expect_programs(stored: Stored) -> None:
+    """A tensor is being made: programs will follow. Those of dense tensors alone may do without
+    kernels."""
+    if early.pending and not stored.format.is_dense:
+        early.load_early()
 
 
 def brief(stored: Stored) -> int:

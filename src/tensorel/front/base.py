@@ -126,7 +126,7 @@ def wrap(node: ir.Tensor) -> Tensor:
 
 def from_stored(stored: Stored) -> Tensor:
     """The tensor of stored data."""
-    expect_programs()
+    expect_programs(stored)
     return _classes[0](None, stored)
 
 

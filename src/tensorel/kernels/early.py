@@ -13,7 +13,7 @@ import threading
 from tensorel.errors import EngineError
 from tensorel.kernels import cache, compiler
 
-_pending = True
+pending = True
 
 _SMALL = """
 define i32 @kernel(ptr noalias %a, ptr noalias %b, i64 %n) {
@@ -39,11 +39,11 @@ end:
 
 
 def load_early() -> None:
-    """Called when tensors are made; does something once in a process, if at all."""
-    global _pending
-    if not _pending:
+    """Called when sparse tensors are made; does something once in a process, if at all."""
+    global pending
+    if not pending:
         return
-    _pending = False
+    pending = False
     if len(_cores()) > 1 and cache.is_empty():
         with contextlib.suppress(RuntimeError):  # no more threads: then later
             threading.Thread(target=_load, name="tensorel-llvm").start()
