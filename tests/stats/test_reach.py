@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -53,3 +54,30 @@ def test_dense_rows_are_fetched_where_jumps_go_far() -> None:
     assert fetched(spread(n, 4 * n).to_format("csr"), 640) == {8}
     assert fetched(banded(n, 8).to_format("csr"), 32) == set()
     assert fetched(spread(100, 400).to_format("csr"), 32) == set()
+
+
+def test_cells_are_fetched_where_read_and_written_ones_lie_far_apart() -> None:
+    n = int(SHIPPED.far_bytes) // 7
+    x = tr.asarray(np.ones(n))
+    for a, expected in ((spread(n, 4 * n), {1}), (banded(n, 4), set())):
+        a = a.to_format("csr")
+        assert lines_of((a.T @ a) @ x) == expected
+        assert lines_of(a @ x) == lines_of(a.sum(axis=0)) == set()  # processors wait for many
+
+
+def lines_of(t: tr.Tensor) -> set[int]:
+    steps = [s for s in t.explain().plan.steps if isinstance(s, KernelStep)]
+    return {lines for s in steps if s.nest is not None for _, lines in s.nest.fetch if lines}
+
+
+@pytest.mark.parametrize("format", ["csr", "coo", "dcsr", "csc"])
+@pytest.mark.parametrize("count", [0, 3, 400])
+def test_cells_fetched_ahead_change_no_answer(format: str, count: int) -> None:
+    a = spread(60, count).to_format(format)
+    x = np.arange(60.0)
+    d = a.to_numpy()
+    with tr.options(costs=replace(SHIPPED, fetch_bytes=-1.0, near_bytes=-1.0, far_bytes=-1.0)):
+        np.testing.assert_allclose(((a.T @ a) @ tr.asarray(x)).to_numpy(), d.T @ (d @ x))
+        np.testing.assert_allclose(((a[5:50].T @ a[5:50]) @ tr.asarray(x)).to_numpy(),
+                                   d[5:50].T @ (d[5:50] @ x))
+        np.testing.assert_allclose((a * tr.asarray(x)).sum(axis=0).to_numpy(), (d * x).sum(axis=0))

@@ -68,7 +68,7 @@ def _run_dense(job: Job) -> Stored:
             owned.append(owned[0] | job.scratch())
             continue
         whole = job.ready.lowered.covers_all and not accumulates
-        own = {"out": np.empty(size, out.dtype) if whole else np.full(size, start, out.dtype)}
+        own = {"out": np.empty(size, out.dtype) if whole else _filled(size, start, out.dtype)}
         if nest.counted and accumulates:
             own["seen"] = np.zeros(size, np.int64)
         owned.append(own | job.scratch())
@@ -90,10 +90,22 @@ def _run_dense(job: Job) -> Stored:
     return _finish(job, {"val": values}, dense_order=True)
 
 
+def _filled(size: int, value: Any, dtype: np.dtype[Any]) -> Array:
+    """Zeros come from the system where there are many: the thread that writes them gets them."""
+    zero = dtype.type(0)
+    return np.zeros(size, dtype) if dtype.type(value).tobytes() == zero.tobytes() \
+        else np.full(size, value, dtype)
+
+
 def _combined(nest: Nest, a: Array, b: Array) -> Array:
+    """Both together, in the memory of the first where the operator can."""
     assert nest.op is not None
+    meaning = nest.op.meaning
     with np.errstate(all="ignore"):
-        return np.asarray(nest.op.meaning(a, b)).astype(a.dtype, copy=False)
+        if isinstance(meaning, np.ufunc) and meaning.resolve_dtypes(
+                (a.dtype, b.dtype, None))[-1] == a.dtype:
+            return meaning(a, b, out=a)  # type: ignore[no-any-return]
+        return np.asarray(meaning(a, b)).astype(a.dtype, copy=False)
 
 
 def _finish(job: Job, arrays: PhysicalArrays, dense_order: bool = False) -> Stored:

@@ -5,7 +5,7 @@ memory at each jump: for the bounds of the row, then for its entries, which proc
 guess. The indices of the jumps to come are already known, so the loop fetches the bounds of the
 row ``FAR`` steps ahead and the entries of the row ``NEAR`` steps ahead. A dense row has no bounds:
 all its lines are fetched (measured, rows of 25 to 64 numbers: 0.7 to 0.85 of the time; lines of
-the next row fetched in vain: 1.1)."""
+the next row fetched in vain: 1.1); of a vector, the line of the cell."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from tensorel.kernels.reading import Access, Reading
 from tensorel.storage.levels import Compressed
 
 NEAR, FAR = 8, 16
+CELL = 16  # entries ahead for single cells: a loop over them is quick
+RESULT = ""  # stands among the slots for the result, where cells are added to at jumps
 LINE = 64  # bytes that come together from memory
 
 
@@ -30,19 +32,24 @@ def fetch_ahead(low: Reading, name: str, ahead: Callable[[int], Expr], led: bool
     lines = dict(low.nest.fetch)
     for a in list(low.accesses.values()):
         if a.slot.name in lines and _jumps(low, a, name, led):
-            if lines[a.slot.name]:
+            if a.slot.format.rank == 1 and a.slot.format.is_dense:
+                _fetch_cell(low, a, name, ahead)
+            elif lines[a.slot.name]:
                 _fetch_dense(low, a, name, ahead, lines[a.slot.name])
             else:
                 _fetch(low, a, name, ahead)
 
 
 def _jumps(low: Reading, a: Access, name: str, led: bool) -> bool:
-    """The read locates a row by this index and then walks through it."""
+    """The read locates a row by this index and then walks through it, or a cell of a vector."""
     fmt = a.slot.format
-    if a.resolved or a.depth + 1 >= fmt.rank or name not in a.index.free or not a.level.full:
+    if a.resolved or a.depth >= fmt.rank or name not in a.index.free or not a.level.full:
         return False
-    following = fmt.levels[a.depth + 1]
-    row = isinstance(following, Compressed) or (following.full and a.depth + 2 == fmt.rank)
+    if a.depth + 1 < fmt.rank:
+        following = fmt.levels[a.depth + 1]
+        row = isinstance(following, Compressed) or (following.full and a.depth + 2 == fmt.rank)
+    else:
+        row = fmt.rank == 1 and fmt.is_dense
     if not row or a.valid is not None:
         return False
     if not all(n == name or n in low.bound for n in a.index.free):
@@ -85,6 +92,13 @@ def _fetch_dense(low: Reading, a: Access, name: str, ahead: Callable[[int], Expr
         value = None if cell is None else fmt.value(a.arrays, cell.child)
         if isinstance(value, Read):
             low.emit(Prefetch(value.tensor, value.indices[0]))  # type: ignore[arg-type]
+
+
+def _fetch_cell(low: Reading, a: Access, name: str, ahead: Callable[[int], Expr]) -> None:
+    at = _index_at(low, a, name, ahead(CELL))
+    found = a.level.find(a.arrays, a.position, a.coords, at)
+    if found is not None:
+        _emit(low, a.slot.format.value(a.arrays, found.child))
 
 
 def _index_at(low: Reading, a: Access, name: str, v: Expr) -> Expr:

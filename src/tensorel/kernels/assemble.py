@@ -12,6 +12,7 @@ from collections.abc import Callable
 from tensorel.algebra import ops
 from tensorel.ir.build import convert, plus, times
 from tensorel.ir.nodes import INT64, Call, Expr, Index, Read, Source, const
+from tensorel.kernels.ahead import CELL, RESULT
 from tensorel.kernels.cells import Assembler
 from tensorel.kernels.emission import Bindings
 from tensorel.kernels.loops import Append, If, Kernel, Prefetch, Store
@@ -56,11 +57,23 @@ class DenseAssembler(Assembler):
         self.seen: Source | None = None
         if self.nest.counted and self.accumulates:
             self.seen = self.low.own_array("seen", INT64)
+        if self.accumulates and any(slot == RESULT for slot, _ in self.nest.fetch):
+            self.low.approach = self._fetch
 
-    def position(self) -> Expr:
+    def _fetch(self, name: str, ahead: Callable[[int], Expr]) -> None:
+        """Ask for the cell that entries to come are added to."""
+        last = self.out.coords[-1]
+        if isinstance(last, Index) and last.name == name == self.nest.loops[-1]:
+            self.low.emit(Prefetch(self.array, self.low.let("soon", self.position(ahead(CELL)))))
+
+    def position(self, last: Expr | None = None) -> Expr:
+        """The place of the cell, or of that with another last coordinate."""
         place: Expr = const(0, INT64)
-        for name, coord in zip(self.out.axes, self.out.coords):
-            place = plus(times(place, self.low.extent(name)), self.low.value(coord))
+        coords = [*map(self.low.value, self.out.coords[:-1])]
+        if self.out.coords:
+            coords.append(self.low.value(self.out.coords[-1]) if last is None else last)
+        for name, coord in zip(self.out.axes, coords):
+            place = plus(times(place, self.low.extent(name)), coord)
         return place
 
     def deliver(self, value: Expr, seen: Expr | None) -> None:

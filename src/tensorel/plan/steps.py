@@ -174,7 +174,7 @@ class StepBuilder:
             search.residual, search.counted, search.everywhere, search.whole_cells)
         if found is not None:
             nest = replace(nest, lets=found.lets, extents=(*nest.extents, *found.extents))
-        nest = replace(nest, fetch=fetched({
+        nest = replace(nest, fetch=fetched(nest, {
             r: self.known_of(r.tensor) for r in nest.operands if r.indices}, self.costs))  # type: ignore[arg-type]
         return self._kernel(name, axes, nest, choice, search, fill, want)
 
