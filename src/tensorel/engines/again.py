@@ -1,8 +1,9 @@
-"""Calls that were made before: the same function of stored tensors of the same kinds.
+"""Calls that were made before: the same formula over stored tensors of the same kinds.
 
 A program is a graph of nodes that ends with the call, and building and binding it again takes
-longer than a small product. What the plan depends on is known without it: the function with its
-parameters, and of each operand what ``brief`` stands for. Nothing here holds a user's tensor."""
+longer than a small product, and after a large one, when the caches have forgotten Python, several
+times as long. What the plan depends on is known without it: the functions with their parameters,
+and of each stored tensor what ``brief`` stands for. Nothing here holds a user's tensor."""
 
 from __future__ import annotations
 
@@ -23,7 +24,19 @@ from tensorel.storage.stored import Stored
 MOST = 4096
 _briefs: dict[object, int] = {}
 _numbers = itertools.count()  # never used twice: what is forgotten is only made anew
-Form = dict[object, "Again"]  # plans of one function of operands of certain kinds, by settings
+
+
+class Form:
+    """A formula over stored tensors of certain kinds: what is known of its result, and plans by
+    settings."""
+
+    __slots__ = ("dtype", "plans", "shape")
+
+    def __init__(self, node: Tensor) -> None:
+        self.shape, self.dtype = node.shape, node.dtype
+        self.plans: dict[object, Again] = {}
+
+
 _forms: dict[object, Form] = {}
 
 
@@ -55,32 +68,34 @@ def brief(stored: Stored) -> int:
 
 
 def known_form(key: tuple[object, ...]) -> Form | None:
-    """What is known of a function, its parameters and the briefs of its operands."""
+    """What is known of a function, its parameters and its operands: briefs of stored tensors,
+    forms of others."""
     return _forms.get(key)
 
 
-def new_form(key: tuple[object, ...]) -> Form:
+def new_form(key: tuple[object, ...], node: Tensor) -> Form:
     """To be remembered from now on."""
     if len(_forms) >= MOST:
         _forms.clear()
-    return _forms.setdefault(key, {})
+    return _forms.setdefault(key, Form(node))
 
 
 def evaluate_again(form: Form, operands: Sequence[Stored], node: Callable[[], Tensor],
                    config: Config, format: str | Format | None) -> Stored:
-    """The result of a function of stored tensors; ``node`` gives the program if need be. Not for
+    """The result of a formula over stored tensors; ``node`` gives the program if need be. Not for
     strict plans: they depend on magnitudes."""
     key = (format, config.optimize, config.disabled, config.memory, config.workers, config.effort,
            config.costs, rules.version())
-    found = form.get(key)
+    found = form.plans.get(key)
     inputs = {} if found is None else {name: operands[k] for name, k in found.places}
     if found is None or found.planned.stale or not is_right(found.planned, inputs):
         bound = bind([node()], [format], config)
         planned = plan_for(bound, [format], config)
+        assert not planned.blocked, "rankings are no forms"
         numbers = {id(s): k for k, s in enumerate(operands)}
         places = tuple([(name, numbers[id(s)]) for name, s in bound.stored.items()])
         thins = format is None and any(not s.format.is_dense for s in operands)
         found, inputs = Again(planned, places, thins), bound.stored
-        form[key] = found
+        form.plans[key] = found
     result = execute(Run(found.planned, inputs, config))[0]
     return thinned(result, config.costs) if found.thins and result.format.is_dense else result

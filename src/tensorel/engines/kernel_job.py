@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
+from functools import partial
 from itertools import chain, pairwise
 from typing import Any
 
@@ -36,9 +37,38 @@ RANGE_COST = 2e7  # a range should not take much longer than this: Ctrl-C waits 
 RANGES_PER_WORKER = 8
 
 
+class Blank:
+    """What a dense result is before its kernel runs: nothing yet, where every cell is written;
+    zeros, which the system gives to the thread that first writes there; or all the same value."""
+
+    __slots__ = ("dtype", "make", "size")
+
+    def __init__(self, nest: Nest, lowered: Lowered) -> None:
+        out, extents = nest.output, nest.extent
+        self.size, self.dtype = math.prod([extents[n] for n in out.axes]), out.dtype
+        value = out.fill.value
+        if lowered.accumulates:
+            assert nest.op is not None and nest.op.identity is not None
+            value = out.dtype.type(nest.op.identity(out.dtype))
+        if lowered.covers_all and not lowered.accumulates:
+            self.make: Callable[..., Array] = np.empty
+        elif value.tobytes() == out.dtype.type(0).tobytes():
+            self.make = np.zeros
+        else:
+            self.make = partial(_full, value)
+
+    def __call__(self) -> Array:
+        return self.make(self.size, self.dtype)
+
+
+def _full(value: object, size: int, dtype: np.dtype[Any]) -> Array:
+    return np.full(size, value, dtype)
+
+
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A nest bound to the formats of its operands, compiled."""
+    """A nest bound to the formats of its operands, compiled. ``facts``: of dense results, which
+    are all alike."""
 
     nest: Nest
     lowered: Lowered
@@ -46,6 +76,8 @@ class Ready:
     extents: dict[str, int]
     scalars: list[object]
     leaders: tuple[str, ...]
+    blank: Blank
+    facts: dict[str, object] = field(default_factory=dict)
 
 
 def prepare(step: KernelStep, values: dict[str, Stored], config: Config,
@@ -62,7 +94,7 @@ def prepare(step: KernelStep, values: dict[str, Stored], config: Config,
         lowered = lower_nest(nest, config.strict, counting)
         kernel = compile(lowered.kernel, config.strict, config.disk_cache, config.effort)
         found = step.cache[key] = Ready(nest, lowered, kernel, nest.extent, [
-            v for _, v in lowered.bindings.scalars], _leaders(nest, values))
+            v for _, v in lowered.bindings.scalars], _leaders(nest, values), Blank(nest, lowered))
     return found  # type: ignore[return-value]
 
 

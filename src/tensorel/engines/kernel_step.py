@@ -49,15 +49,8 @@ def make_ready(step: KernelStep, values: dict[str, Stored], config: Config) -> N
 
 
 def _run_dense(job: Job) -> Stored:
-    nest, out = job.nest, job.out
-    size = math.prod(job.extents[n] for n in out.axes)
-    accumulates = job.ready.lowered.accumulates
-    start = out.fill
-    if accumulates:
-        assert nest.op is not None and nest.op.identity is not None
-        start = nest.op.identity(out.dtype)  # type: ignore[assignment]
-    else:
-        start = out.fill.value
+    nest, ready = job.nest, job.ready
+    accumulates = ready.lowered.accumulates
     workers = job.workers
     private = accumulates and (job.outer is None or job.outer in nest.reduced)
     ranges = job.ranges(workers, piece=workers * PIECE_COST)
@@ -67,13 +60,11 @@ def _run_dense(job: Job) -> Stored:
         if k and not private:
             owned.append(owned[0] | job.scratch())
             continue
-        whole = job.ready.lowered.covers_all and not accumulates
-        own = {"out": np.empty(size, out.dtype) if whole else _filled(size, start, out.dtype)}
+        own = {"out": ready.blank()}
         if nest.counted and accumulates:
-            own["seen"] = np.zeros(size, np.int64)
-        owned.append(own | job.scratch())
-    kernel, scalars = job.ready.kernel, job.scalars()
-    calls = [kernel.bind(job.arrays(own), (), scalars) for own in owned]
+            own["seen"] = np.zeros(ready.blank.size, np.int64)
+        owned.append(own | job.scratch() if nest.lets else own)
+    calls = [ready.kernel.bind(job.arrays(own), (), ready.scalars) for own in owned]
 
     job.each(calls, ranges, workers)
     result = owned[0]
@@ -87,14 +78,7 @@ def _run_dense(job: Job) -> Stored:
         assert isinstance(nest.residual, Const) and nest.op is not None
         total = math.prod(job.extents[n] for n in nest.reduced)
         values = repeat_missing(nest.op, values, result["seen"], total, nest.residual)
-    return _finish(job, {"val": values}, dense_order=True)
-
-
-def _filled(size: int, value: Any, dtype: np.dtype[Any]) -> Array:
-    """Zeros come from the system where there are many: the thread that writes them gets them."""
-    zero = dtype.type(0)
-    return np.zeros(size, dtype) if dtype.type(value).tobytes() == zero.tobytes() \
-        else np.full(size, value, dtype)
+    return _finish(job, {"val": values}, ready.facts)
 
 
 def _combined(nest: Nest, a: Array, b: Array) -> Array:
@@ -108,11 +92,16 @@ def _combined(nest: Nest, a: Array, b: Array) -> Array:
         return np.asarray(meaning(a, b)).astype(a.dtype, copy=False)
 
 
-def _finish(job: Job, arrays: PhysicalArrays, dense_order: bool = False) -> Stored:
-    """The kernel's arrays as a stored tensor, converted if another format is wanted."""
+def _finish(job: Job, arrays: PhysicalArrays, facts: dict[str, object] | None = None) -> Stored:
+    """The kernel's arrays as a stored tensor, converted if another format is wanted. ``facts``:
+    what such results have in common, to be noted at the first."""
     step = job.step
     fmt = step.direct if step.direct is not None else step.target.format
-    made = Stored(fmt, step.shape, step.dtype, step.fill.value, arrays, {"fill": step.fill})
+    made = Stored(fmt, step.shape, step.dtype, step.fill.value, arrays,
+                  dict(facts) if facts else {"fill": step.fill})
+    if facts is not None and not facts:
+        facts.update(made.facts | {
+            "signature": made.signature, "kind": made.kind, "nbytes": made.nbytes})
     return made if step.finish is None else to_format(made, step.finish)
 
 

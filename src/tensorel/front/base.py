@@ -30,20 +30,23 @@ _KEPT = tuple(ir.Index(f"i{k}") for k in range(64))
 _SUMMED = tuple(ir.Index(f"r{k}") for k in range(64))
 _NAMES = tuple(i.name for i in _KEPT)
 ZERO = ir.const(0, ir.INT64)
+MOST_FORMED = 24  # functions in a recipe: its nodes are made one inside the other
 ONE = ir.const(1, ir.INT64)
 
 
 class Recipe:
-    """A function of stored tensors: it is made into a node when somebody asks for that."""
+    """A formula over stored tensors: it is made into a node when somebody asks for that. ``size``:
+    functions in it."""
 
-    __slots__ = ("build", "form", "operands", "stored")
+    __slots__ = ("build", "form", "operands", "size", "stored")
 
     def __init__(self, form: Form, build: Callable[..., ir.Tensor], operands: tuple[Base, ...],
-                 stored: list[Stored]) -> None:
+                 stored: list[Stored], size: int) -> None:
         self.form = form
         self.build = build
         self.operands = operands
         self.stored = stored
+        self.size = size
 
 
 class Base:
@@ -61,6 +64,11 @@ class Base:
         self._node = node
         self._stored = stored
         self._recipe = recipe
+
+    @property
+    def about(self) -> Form | ir.Tensor:
+        """What knows the shape and the dtype, without making a node for that."""
+        return self.node if self._node is not None or self._recipe is None else self._recipe.form
 
     @property
     def node(self) -> ir.Tensor:
@@ -89,23 +97,23 @@ class Base:
     @property
     def shape(self) -> Shape:
         """Extents of the axes."""
-        return self.node.shape
+        return self.about.shape
 
     @property
     def dtype(self) -> ops.DType:
         """The dtype of every entry."""
-        return self.node.dtype
+        return self.about.dtype
 
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return len(self.node.shape)
+        return len(self.about.shape)
 
     @property
     def size(self) -> int:
         """Number of entries, stored or not."""
         size = 1
-        for extent in self.node.shape:
+        for extent in self.about.shape:
             size *= extent
         return size
 
@@ -133,21 +141,35 @@ def from_stored(stored: Stored) -> Tensor:
 def formed(about: tuple[object, ...], build: Callable[..., ir.Tensor], *operands: Base) -> Tensor:
     """The tensor of the node ``build(*operands)``, which follows from ``about`` and from shapes,
     dtypes, fills and formats of the operands. Where it was built before, it is not built now: what
-    it would check was checked."""
-    briefs: list[int] = []
+    it would check was checked. Operands may be such formulas themselves."""
+    key: list[object] = [about]
     seen: list[Stored] = []
+    size = 1
     for t in operands:
-        data = t.given
-        if data is None:
+        data, recipe = t.given, t._recipe
+        if data is not None:
+            key.append(_place(data, seen) if data in seen else brief(data))
+            seen.append(data)
+        elif recipe is not None and size + recipe.size <= MOST_FORMED:
+            size += recipe.size
+            key.append(recipe.form)
+            for data in recipe.stored:  # which of them are the same tensor
+                if data in seen:
+                    key.append(_place(data, seen))
+                seen.append(data)
+        else:
             return _classes[0](build(*operands))
-        briefs.append(~seen.index(data) if data in seen else brief(data))
-        seen.append(data)
-    key = (about, *briefs)
-    form = known_form(key)
+    whole_key = tuple(key)
+    form = known_form(whole_key)
     if form is not None:
-        return _classes[0](None, None, Recipe(form, build, operands, seen))
+        return _classes[0](None, None, Recipe(form, build, operands, seen, size))
     node = build(*operands)
-    return _classes[0](node, None, Recipe(new_form(key), build, operands, seen))
+    return _classes[0](node, None, Recipe(new_form(whole_key, node), build, operands, seen, size))
+
+
+def _place(data: Stored, seen: list[Stored]) -> tuple[int, int]:
+    """Stands for a tensor that was seen before: which, and where it is met again."""
+    return seen.index(data), len(seen)
 
 
 # -- names --------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from tensorel.front.base import (
     Shape,
     axes_of,
     call,
+    formed,
     indices,
     one_axis,
     reduce_axes,
@@ -85,13 +87,20 @@ def _fold(
     initial: object, name: str,
 ) -> Tensor:
     t: Tensor = x if isinstance(x, Base) else asarray(x)  # type: ignore[assignment]
-    shape = t.node.shape
-    frame = Frame(shape, some_axes(axis, len(shape), name), keepdims)
+    axes = some_axes(axis, t.ndim, name)
+    if initial is None:
+        return formed((op, axes, keepdims, dtype), partial(_folded, op, axes, keepdims, dtype), t)
+    whole = _folded(op, axes, keepdims, dtype, t)
+    assert isinstance(whole, ir.Lambda)
+    return wrap(ir.Lambda(whole.axes, call(op, whole.body, ir.const(initial, whole.body.dtype))))
+
+
+def _folded(op: ops.Operator, axes: Shape, keepdims: bool, dtype: ops.DType | None, t: Base
+            ) -> ir.Tensor:
+    frame = Frame(t.node.shape, axes, keepdims)
     entry = ir.Read(t.node, frame.at())
     body = frame.reduce(op, entry if dtype is None else convert(entry, dtype))
-    if initial is not None:
-        body = call(op, body, ir.const(initial, body.dtype))
-    return frame.tensor(body)
+    return ir.Lambda(axes_of(frame.result), body)
 
 
 def accumulator(dtype: ops.DType, given: object) -> ops.DType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,7 @@ from tensorel.front.base import (
     as_shape,
     axes_of,
     broadcast,
+    formed,
     indices,
     one_axis,
     read,
@@ -133,9 +135,15 @@ def permute_dims(x: object, axes: Sequence[int] | None = None) -> Tensor:
         if sorted(order) != list(range(rank)):
             raise ShapeError(f"permute_dims: {tuple(axes)} is no order of {rank} axes",
                              hint="name each axis once")
+    return formed(("permute_dims", order), partial(_permuted, order), t)
+
+
+def _permuted(order: Shape, t: Base) -> ir.Tensor:
+    node = t.node
+    at = indices(len(order))
     place = {k: p for p, k in enumerate(order)}
-    shape = tuple([t.shape[k] for k in order])
-    return view(t, shape, lambda i: [i[place[k]] for k in range(rank)])
+    return ir.Lambda(axes_of([node.shape[k] for k in order]),
+                     ir.Read(node, tuple([at[place[k]] for k in range(len(order))])))
 
 
 transpose = permute_dims

@@ -430,6 +430,22 @@ def postorder(*roots: Node) -> list[Node]:
     return list(done)
 
 
+def below_calls(*roots: Expr) -> list[Expr]:
+    """What the calls of formulas lead to: reads, reductions, indices, constants, each once."""
+    found: list[Expr] = []
+    stack, seen = list(roots), set(roots)
+    while stack:
+        e = stack.pop()
+        if isinstance(e, Call):
+            for a in e.args:
+                if a not in seen:
+                    seen.add(a)
+                    stack.append(a)
+        else:
+            found.append(e)
+    return found
+
+
 _inside = Memo[tuple[Read, ...]]("_inside")
 
 

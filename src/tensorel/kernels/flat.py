@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tensorel.ir.nodes import Call, Expr, Index, Read
+from tensorel.ir.nodes import Expr, Index, Read, below_calls
 from tensorel.kernels.spec import Slot
 from tensorel.kernels.support import Formula
 from tensorel.records import dataclass
@@ -86,14 +86,9 @@ def listed_levels(read: Read, depth: int, names: Sequence[str], extents: Mapping
 def _users(roots: Sequence[Expr]) -> dict[str, set[Expr]]:
     """Who knows an index: reads, inner reductions, or the bare index in the formula."""
     found: dict[str, set[Expr]] = {}
-    stack = list(roots)
-    while stack:
-        e = stack.pop()
-        if isinstance(e, Call):
-            stack.extend(e.args)
-        else:
-            for name in e.free:
-                found.setdefault(name, set()).add(e)
+    for e in below_calls(*roots):
+        for name in e.free:
+            found.setdefault(name, set()).add(e)
     return found
 
 

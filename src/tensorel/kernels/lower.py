@@ -30,6 +30,7 @@ from tensorel.ir.nodes import (
     Read,
     Reduce,
     Source,
+    below_calls,
     const,
     postorder,
 )
@@ -68,6 +69,10 @@ class Lowering(Reading):
 
     def value(self, e: Expr) -> Expr:
         """``e`` with bound indices, resolved reads and reductions replaced by locals."""
+        return self._value(e, {})
+
+    def _value(self, e: Expr, done: dict[Expr, Expr]) -> Expr:
+        """The same; ``done``: calls inside, which may be shared."""
         match e:
             case Const():
                 return self.literal(e)
@@ -82,7 +87,10 @@ class Lowering(Reading):
                 assert found.value is not None, e
                 return found.value
             case Call():
-                return Call(e.op, tuple(self.value(a) for a in e.args))
+                call = done.get(e)
+                if call is None:
+                    call = done[e] = Call(e.op, tuple([self._value(a, done) for a in e.args]))
+                return call
             case Reduce():
                 if e not in self.done_reductions:
                     self.done_reductions[e] = self.reduction(e)
@@ -365,15 +373,7 @@ class Lowering(Reading):
 
     def inner_reductions(self) -> list[Reduce]:
         """Outermost inner reductions of the body."""
-        found: list[Reduce] = []
-        stack: list[Expr] = [self.scope]
-        while stack:
-            e = stack.pop()
-            if isinstance(e, Reduce):
-                found.append(e)
-            elif isinstance(e, Call):
-                stack.extend(e.args)
-        return found
+        return [e for e in below_calls(self.scope) if isinstance(e, Reduce)]
 
 
 def _first(level: Level, arrays: dict[str, Source], parent: Expr) -> Expr:

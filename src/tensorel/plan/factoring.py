@@ -28,7 +28,7 @@ def factored(program: Program) -> Program | None:
     for d in program.definitions:
         lam = d.tensor
         if isinstance(lam, Lambda):
-            body = take_out(lam.body)
+            body = take_out(lam.body, {})
             if body is not lam.body:
                 d = d.rewritten(Lambda(lam.axes, body))
         changed.append(d)
@@ -40,21 +40,27 @@ def factored(program: Program) -> Program | None:
     return other
 
 
-def take_out(e: Expr) -> Expr:
-    """``e`` with common factors of its sums of reductions taken out; itself if there are none."""
+def take_out(e: Expr, done: dict[Expr, Expr]) -> Expr:
+    """``e`` with common factors of its sums of reductions taken out; itself if there are none.
+    ``done``: expressions that were looked at."""
+    found = done.get(e)
+    if found is None:
+        found = done[e] = _taken_out(e, done)
+    return found
+
+
+def _taken_out(e: Expr, done: dict[Expr, Expr]) -> Expr:
     match e:
-        case Call() if e.op in _SIGNS and ops.multiply.distributes(ops.add, e.dtype):
-            terms = _summands(e)
-            merged = _merged(terms)
-            if len(merged) < len(terms):
-                return _sum(merged)
-            args = tuple(take_out(a) for a in e.args)
-            return e if all(a is b for a, b in zip(args, e.args)) else Call(e.op, args)
         case Call():
-            args = tuple(take_out(a) for a in e.args)
+            if e.op in _SIGNS and ops.multiply.distributes(ops.add, e.dtype):
+                terms = _summands(e)
+                merged = _merged(terms)
+                if len(merged) < len(terms):
+                    return _sum(merged)
+            args = tuple([take_out(a, done) for a in e.args])
             return e if all(a is b for a, b in zip(args, e.args)) else Call(e.op, args)
         case Reduce():
-            body = take_out(e.body)
+            body = take_out(e.body, done)
             return e if body is e.body else Reduce(e.op, e.axes, body)
         case _:
             return e

@@ -13,10 +13,12 @@ from tensorel.ir.nodes import (
     Expr,
     Index,
     Lambda,
+    Node,
     Read,
     Reduce,
     Source,
     Tensor,
+    children,
     const,
     postorder,
     substitute,
@@ -49,8 +51,9 @@ def simplify(program: Program) -> None:
 def split_definitions(program: Program) -> None:
     """Give a definition of its own to what must be stored; inline the rest.
 
-    Stored are: results, bulk operators and what they read, and formulas with a reduction that
-    are read from more than one place (common subexpressions)."""
+    Stored are: results, bulk operators and what they read, formulas with a reduction that are
+    read from more than one place (common subexpressions), and one in ``DEEPEST`` of a long chain
+    of formulas: passes walk through bodies by recursion, and kernels of any length gain nothing."""
     pushed = push_selections([d.tensor for d in program.definitions])
     if pushed is not None:
         program.fire("push-selection: op(x)[rows] -> op(x[rows])")
@@ -60,9 +63,14 @@ def split_definitions(program: Program) -> None:
     _Splitter(program).run()
 
 
+#: Calls and reductions inside one another in a body: a product of a hundred matrices has 198.
+DEEPEST = 200
+
+
 class _Splitter:
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.depths: dict[Node, int] = {}
         self.sources: dict[Tensor, Source] = {}
         self.done: list[Definition] = []
         self.inlined: dict[Lambda, Expr] = {}
@@ -76,13 +84,17 @@ class _Splitter:
                 self.reads[node.tensor] = self.reads.get(node.tensor, 0) + 1
         given = {d.tensor: d for d in self.program.definitions}
         for node in postorder(*roots):
+            self.depths[node] = max([self.depths[c] for c in children(node)], default=0) \
+                + isinstance(node, (Call, Reduce))
             if isinstance(node, Lambda):
                 self.inlined[node] = self._flat(node.body)
             definition = given.get(node)  # type: ignore[call-overload]
             if definition is not None:
                 self._define(node, definition)  # type: ignore[arg-type]
-            elif isinstance(node, Bulk) or (isinstance(node, Lambda) and self._is_shared(node)):
+            elif isinstance(node, Bulk) or (isinstance(node, Lambda) and (
+                    self.depths[node] > DEEPEST or self._is_shared(node))):
                 self._define(node, Definition(self.program.fresh(), node))
+                self.depths[node] = 0
         named = {d.name: d for d in self.done}
         self.program.definitions = list(named.values())
 
