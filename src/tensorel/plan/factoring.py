@@ -6,11 +6,22 @@ product. Whether that pays depends on what is sparse: both ways are planned."""
 from __future__ import annotations
 
 from tensorel.algebra import ops
-from tensorel.ir.nodes import Axis, Call, Expr, Index, Lambda, Read, Reduce, substitute
+from tensorel.ir.nodes import (
+    Axis,
+    Call,
+    Expr,
+    Index,
+    Lambda,
+    Read,
+    Reduce,
+    below_calls,
+    substitute,
+)
 from tensorel.plan.definitions import Definition, Program, factors_of, product
 from tensorel.records import dataclass
 
 _SIGNS = {ops.add: False, ops.subtract: True}
+MOST_TERMS = 256  # of a sum that is looked through: x + x, doubled again and again, has no end
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +39,7 @@ def factored(program: Program) -> Program | None:
     for d in program.definitions:
         lam = d.tensor
         if isinstance(lam, Lambda):
-            body = take_out(lam.body, {})
+            body = take_out(lam.body)
             if body is not lam.body:
                 d = d.rewritten(Lambda(lam.axes, body))
         changed.append(d)
@@ -40,9 +51,13 @@ def factored(program: Program) -> Program | None:
     return other
 
 
-def take_out(e: Expr, done: dict[Expr, Expr]) -> Expr:
-    """``e`` with common factors of its sums of reductions taken out; itself if there are none.
-    ``done``: expressions that were looked at."""
+def take_out(e: Expr) -> Expr:
+    """``e`` with common factors of its sums of reductions taken out; itself if there are none."""
+    return _take_out(e, {})
+
+
+def _take_out(e: Expr, done: dict[Expr, Expr]) -> Expr:
+    """``done``: expressions that were looked at."""
     found = done.get(e)
     if found is None:
         found = done[e] = _taken_out(e, done)
@@ -52,15 +67,16 @@ def take_out(e: Expr, done: dict[Expr, Expr]) -> Expr:
 def _taken_out(e: Expr, done: dict[Expr, Expr]) -> Expr:
     match e:
         case Call():
-            if e.op in _SIGNS and ops.multiply.distributes(ops.add, e.dtype):
+            if e.op in _SIGNS and ops.multiply.distributes(ops.add, e.dtype) \
+                    and sum([isinstance(x, Reduce) for x in below_calls(e)]) > 1:
                 terms = _summands(e)
                 merged = _merged(terms)
                 if len(merged) < len(terms):
                     return _sum(merged)
-            args = tuple([take_out(a, done) for a in e.args])
+            args = tuple([_take_out(a, done) for a in e.args])
             return e if all(a is b for a, b in zip(args, e.args)) else Call(e.op, args)
         case Reduce():
-            body = take_out(e.body, done)
+            body = _take_out(e.body, done)
             return e if body is e.body else Reduce(e.op, e.axes, body)
         case _:
             return e
@@ -71,7 +87,7 @@ def _summands(e: Expr) -> list[Summand | tuple[bool, Expr]]:
     found: list[Summand | tuple[bool, Expr]] = []
     stack: list[tuple[bool, Expr]] = [(False, e)]
     dtype = e.dtype
-    while stack:
+    while stack and len(found) < MOST_TERMS:
         minus, x = stack.pop()
         if isinstance(x, Call) and x.op in _SIGNS and all(a.dtype == dtype for a in x.args):
             left, right = x.args
@@ -81,7 +97,7 @@ def _summands(e: Expr) -> list[Summand | tuple[bool, Expr]]:
             found.append(Summand(minus, x.axes, tuple(factors_of(x.body, ops.multiply))))
         else:
             found.append((minus, x))
-    return found
+    return found if not stack else []
 
 
 def _merged(terms: list[Summand | tuple[bool, Expr]]) -> list[Summand | tuple[bool, Expr]]:

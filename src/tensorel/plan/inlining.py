@@ -7,7 +7,7 @@ need all of it share it again (``share_definitions``)."""
 
 from __future__ import annotations
 
-from tensorel.ir.nodes import Expr, Lambda, Read, Source, postorder, substitute
+from tensorel.ir.nodes import Expr, Lambda, Read, Source, postorder, reads_in, substitute
 from tensorel.plan.definitions import (
     Definition,
     Program,
@@ -20,21 +20,26 @@ from tensorel.rewrite.names import bound_names, relabel
 
 #: A sum is written out only if its cells are so many times the entries that it is made from.
 GROWTH = 4.0
+#: Formulas that are written out inside one another: a chain doubles with each that is read twice.
+MOST_INSIDE = 32
 
 
 def inlined(program: Program) -> Program | None:
     """The program with sums that outgrow their operands read in no place; None without any."""
     other = program.copy()
     formulas: dict[object, Lambda] = {}
+    inside: dict[object, int] = {}  # formulas written out in each of them, itself included
     stored: set[object] = set()  # read by operators on whole tensors
     done: list[Definition] = []
     for d in program.definitions:
         if isinstance(d.tensor, Lambda):
+            count = 1 + sum([inside.get(r.tensor.data, 0) for r in reads_in(d.tensor.body)])  # type: ignore[attr-defined]
             lam = Lambda(d.tensor.axes, _written_out(other, d.tensor.body, formulas))
             if lam.body is not d.tensor.body:
                 d = d.rewritten(lam)
-            if d.name not in program.results and d.format is None and _outgrows(program, lam):
-                formulas[d.ref] = lam
+            if d.name not in program.results and d.format is None and count <= MOST_INSIDE \
+                    and _outgrows(program, lam):
+                formulas[d.ref], inside[d.ref] = lam, count
         else:
             stored.update(s.data for s in sources_of(d.tensor))
         done.append(d)

@@ -35,6 +35,7 @@ from tensorel.plan.definitions import (
     replace_exprs,
 )
 from tensorel.plan.estimate import Estimator, filled, loops_inside
+from tensorel.plan.share import Shared
 from tensorel.stats.facts import TensorStats
 from tensorel.stats.reading import as_stats
 
@@ -61,11 +62,16 @@ def lift_reductions(program: Program) -> None:
     relatives)."""
     done: list[Definition] = []
     work = list(program.definitions)
+    shared = Shared(program)
+    whole: set[str] = set()  # what was lifted from: no longer the formula that equal ones have
     while work:
-        d = work.pop(0)
+        d = shared.reading(work.pop(0))
         if not isinstance(d.tensor, Lambda):
             done.append(d)
             continue
+        if d.name not in whole and shared.is_known(d):
+            continue
+        whole.add(d.name)
         lifted = _lift(program, d, d.tensor)
         if len(lifted) == 1:
             done.append(lifted[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from tensorel import rules
@@ -21,6 +22,7 @@ from tensorel.ir.nodes import (
     children,
     const,
     postorder,
+    reads_in,
     substitute,
 )
 from tensorel.plan.definitions import (
@@ -52,8 +54,9 @@ def split_definitions(program: Program) -> None:
     """Give a definition of its own to what must be stored; inline the rest.
 
     Stored are: results, bulk operators and what they read, formulas with a reduction that are
-    read from more than one place (common subexpressions), and one in ``DEEPEST`` of a long chain
-    of formulas: passes walk through bodies by recursion, and kernels of any length gain nothing."""
+    read from more than one place (common subexpressions), and formulas of a chain once they are
+    deep or large: passes walk through bodies by recursion, longer kernels gain nothing, and what
+    is read at two places by each next one would be computed twice as often each time."""
     pushed = push_selections([d.tensor for d in program.definitions])
     if pushed is not None:
         program.fire("push-selection: op(x)[rows] -> op(x[rows])")
@@ -65,6 +68,9 @@ def split_definitions(program: Program) -> None:
 
 #: Calls and reductions inside one another in a body: a product of a hundred matrices has 198.
 DEEPEST = 200
+#: From the depth of ``DEEP`` on, a formula with several readers is stored, and so is a body without
+#: a sum that reads tensors at so many more places than one.
+DEEP, PLACES = 20, 8
 
 
 class _Splitter:
@@ -74,7 +80,9 @@ class _Splitter:
         self.sources: dict[Tensor, Source] = {}
         self.done: list[Definition] = []
         self.inlined: dict[Lambda, Expr] = {}
-        self.reads: dict[Tensor, int] = {}
+        self.renamed: dict[Lambda, Expr] = {}
+        self.reads: dict[Tensor, int] = {}  # at different places
+        self.readers = Counter[Tensor]()  # formulas that do
         self.counter = 0
 
     def run(self) -> None:
@@ -82,6 +90,8 @@ class _Splitter:
         for node in postorder(*roots):
             if isinstance(node, Read):
                 self.reads[node.tensor] = self.reads.get(node.tensor, 0) + 1
+            elif isinstance(node, Lambda):
+                self.readers.update(node.body.reads)
         given = {d.tensor: d for d in self.program.definitions}
         for node in postorder(*roots):
             self.depths[node] = max([self.depths[c] for c in children(node)], default=0) \
@@ -92,11 +102,19 @@ class _Splitter:
             if definition is not None:
                 self._define(node, definition)  # type: ignore[arg-type]
             elif isinstance(node, Bulk) or (isinstance(node, Lambda) and (
-                    self.depths[node] > DEEPEST or self._is_shared(node))):
+                    self._is_long(node) or self._is_shared(node))):
                 self._define(node, Definition(self.program.fresh(), node))
                 self.depths[node] = 0
         named = {d.name: d for d in self.done}
         self.program.definitions = list(named.values())
+
+    def _is_long(self, node: Lambda) -> bool:
+        depth = self.depths[node]
+        if depth <= DEEP or depth > DEEPEST:
+            return depth > DEEPEST
+        body = self.inlined[node]
+        return self.readers[node] > 1 or (
+            len(reads_in(body)) - len(body.reads) > PLACES and not inner_reductions(body))
 
     def _is_shared(self, node: Lambda) -> bool:
         body = self.inlined[node]
@@ -156,11 +174,20 @@ class _Splitter:
         if isinstance(tensor, Source):
             return Read(tensor, indices)
         assert isinstance(tensor, Lambda), tensor
-        body = self._rename(self.inlined[tensor])
-        return substitute(body, {a.name: i for a, i in zip(tensor.axes, indices)})
+        return substitute(self._to_inline(tensor), {a.name: i for a, i in zip(tensor.axes, indices)})
+
+    def _to_inline(self, tensor: Lambda) -> Expr:
+        """The body with names of its own for what it binds, the same wherever it is inlined: that
+        captures nothing, and a formula that is read at several places stays one expression."""
+        found = self.renamed.get(tensor)
+        if found is None:
+            body = self._rename(tensor.body)
+            found = self.renamed[tensor] = self.inlined[tensor] if body is tensor.body \
+                else self._flat(body)
+        return found
 
     def _rename(self, e: Expr) -> Expr:
-        """New names for bound indices, so that substitution never captures."""
+        """New names for bound indices."""
         memo: dict[Expr, Expr] = {}
 
         def go(x: Expr) -> Expr:
