@@ -156,15 +156,18 @@ class _Splitter:
         """The part of a reduction over lo <= name < hi."""
         axes = tuple(Axis(a.name, hi - lo) if a.name == name else a for a in r.axes)
         inner = extents | {a.name: a.extent for a in axes}
-        return self._reduce(Reduce(r.op, axes, self._go(shifted(r.body, name, lo), inner)), extents)
+        body = shifted(decide(r.body, inner | {name: hi}, name, lo), name, lo)
+        return self._reduce(Reduce(r.op, axes, self._go(body, inner)), extents)
 
     def _piece(self, r: Reduce, name: str, lo: int, hi: int, extents: dict[str, int]) -> Expr:
         """The reduction for lo <= name < hi of an output index, as a definition of its own."""
         inside = extents | {name: hi - lo}
         splitter = _Splitter(self.program, self.outputs | {name: hi - lo})
         splitter.pieces = self.pieces
+        body = shifted(decide(r.body, inside | {a.name: a.extent for a in r.axes} | {name: hi},
+                              name, lo), name, lo)
         value = splitter._reduce(  # the same splitter, for a smaller output
-            Reduce(r.op, r.axes, shifted(r.body, name, lo)), inside)
+            Reduce(r.op, r.axes, body), inside)
         self.pieces = splitter.pieces
         self.made += splitter.made
         if isinstance(value, Reduce):
@@ -203,22 +206,20 @@ def _affine(i: Expr, name: str) -> Expr:
     return minus(scaled, -rest) if rest is not None and rest < 0 else plus(scaled, parts[1])
 
 
-def decide(e: Expr, extents: dict[str, int]) -> Expr:
-    """Choices that the ranges of the indices settle are made."""
+def decide(e: Expr, extents: dict[str, int], name: str = "", lo: int = 0) -> Expr:
+    """Choices that the ranges of the indices settle are made; that of ``name`` begins at lo."""
     match e:
-        case Call() if e.op is ops.where:
-            at = threshold(e.args[0])
-            if at is not None and at[0] in extents:
-                _, t, below = at
-                if t >= extents[at[0]]:
-                    return decide(e.args[1 if below else 2], extents)
-                if t <= 0:
-                    return decide(e.args[2 if below else 1], extents)
-            return _same(e, tuple([decide(a, extents) for a in e.args]))
         case Call():
-            return _same(e, tuple([decide(a, extents) for a in e.args]))
+            if e.op is ops.where and (at := threshold(e.args[0])) is not None and at[0] in extents:
+                index, t, below = at
+                if t >= extents[index]:
+                    return decide(e.args[1 if below else 2], extents, name, lo)
+                if t <= (lo if index == name else 0):
+                    return decide(e.args[2 if below else 1], extents, name, lo)
+            return _same(e, tuple([decide(a, extents, name, lo) for a in e.args]))
         case Reduce():
-            inner = decide(e.body, extents | {a.name: a.extent for a in e.axes})
+            own = {a.name: a.extent for a in e.axes}
+            inner = decide(e.body, extents | own, "" if name in own else name, lo)
             return e if inner is e.body else Reduce(e.op, e.axes, inner)
         case _:
             return e
