@@ -15,7 +15,7 @@ from tensorel.plan.sizes import Sizes, bits
 from tensorel.records import dataclass
 
 FEW, EXACT = 3, 12  # indices: searched with no bound, searched below the cost of a greedy order
-WINDOW, WINDOWS, WINDOW_STEPS = 8, 8, 150
+WINDOW, WINDOWS, WINDOW_STEPS = 8, 8, 60
 RESTARTS, SEED, NOISE = 4, 1, 1.0
 WIDTH, WIDE = 8, 3.0  # each further index of an intermediate counts as so much, in logarithms
 
