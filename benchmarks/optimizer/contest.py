@@ -5,10 +5,11 @@ from __future__ import annotations
 import signal
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from statistics import median
 from typing import Any
 
 import tensorel as tr
@@ -54,6 +55,7 @@ class Result(Row):
     estimated: dict[str, float] = field(default_factory=dict)
     trail: list[str] = field(default_factory=list)
     share: float | None = None
+    processes: int = 1
 
     @property
     def best_peer(self) -> tuple[str, float] | None:
@@ -235,6 +237,27 @@ def _of_contest(row: Result, problem: Problem) -> None:
     if isinstance(problem, Contest):
         row.share = problem.share
         row.trail = problem.trail() if problem.trail else []
+
+
+def again(case: Case, scale: float, timing: Timing, raced: frozenset[str]) -> Result:
+    """The same race once more, in another process: nothing is compared or planned."""
+    row = Result(case.name, case.program)
+    problem = case.setup(scale)
+    run_ours(problem)
+    jobs: dict[str, Job] = {f"ours {t}": partial(_threaded, problem, t) for t in timing.threads}
+    jobs |= {p.label: p.job for p in problem.peers if p.job is not None and p.label in raced}
+    _time(row, jobs, timing)
+    return row
+
+
+def merged(row: Result, others: Sequence[Result]) -> Result:
+    """Medians over processes: where arrays lie in memory, and what else the machine does, differ
+    from one to the next by more than from call to call."""
+    same = [r for r in (row, *others) if not r.wrong]
+    peers = {n: [r.peers[n] for r in same if n in r.peers] for n in row.peers}
+    return replace(
+        row, ours={t: median([r.ours[t] for r in same if t in r.ours]) for t in row.ours},
+        peers={n: median(times) for n, times in peers.items()}, processes=len(same))
 
 
 def _time(row: Result, jobs: dict[str, Job], timing: Timing) -> None:

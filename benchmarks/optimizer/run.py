@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent / "src")]
 
 from optimizer import catalogue, report  # noqa: E402
-from optimizer.children import results  # noqa: E402
+from optimizer.children import repeated, results  # noqa: E402
 from optimizer.contest import Timing  # noqa: E402
 from suite import data, machine  # noqa: E402
 from suite.case import all_cases  # noqa: E402
@@ -75,6 +75,12 @@ def main() -> int:
         print(report.line(row, threads), flush=True)
         if not options.only:
             report.write(result, options.out)  # each time: what is measured is not lost
+    result.rows = repeated(cases, result.rows, options.scale, timing)
+    result.seconds = time.perf_counter() - start
+    print("short cases, medians over processes:")
+    for row in result.rows:
+        if row.processes > 1:
+            print(report.line(row, threads), flush=True)
     print(report.summary(result))
     if options.gaps:
         options.gaps.write_text(report.gaps(result) + "\n")

@@ -66,12 +66,18 @@ def _duck(labels: Sequence[str]) -> Callable[[Result], float | None]:
 
 def _convolution(rows: Rows) -> tuple[str, str]:
     found = {r.name: r for r in rows if r.name.startswith("convolution") and r.ours}
-    part, whole = found.get("convolution 0.1%"), found.get("convolution 100%")
-    if part is None or whole is None or part.share is None:
+    whole = found.pop("convolution 100%", None)
+    parts = [r for r in found.values() if r.share is not None]
+    if whole is None or not parts:
         return "not measured", "-"
-    spent = min(part.ours.values()) / min(whole.ours.values())
-    words = f"{spent:.2%} of the whole's time for {part.share:.2%} of its multiplications"
-    return ("holds" if spent <= PROPORTION * part.share else "missed"), words
+    held, words = True, []
+    for r in parts:
+        assert r.share is not None
+        spent = min(r.ours.values()) / min(whole.ours.values())
+        held &= spent <= PROPORTION * r.share
+        words.append(f"{r.name.split()[-1]} of the nodes: {spent:.1%} of the whole's time for "
+                     f"{r.share:.1%} of the numbers that are read at entries")
+    return ("holds" if held else "missed"), "; ".join(words)
 
 
 def _replanned(rows: Rows) -> tuple[str, str]:

@@ -174,7 +174,8 @@ class _Splitter:
         if isinstance(tensor, Source):
             return Read(tensor, indices)
         assert isinstance(tensor, Lambda), tensor
-        return substitute(self._to_inline(tensor), {a.name: i for a, i in zip(tensor.axes, indices)})
+        return substitute(
+            self._to_inline(tensor), {a.name: i for a, i in zip(tensor.axes, indices)})
 
     def _to_inline(self, tensor: Lambda) -> Expr:
         """The body with names of its own for what it binds, the same wherever it is inlined: that
