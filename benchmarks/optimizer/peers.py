@@ -37,8 +37,8 @@ class Stopped(Exception):
 class Contest(Problem):
     """planned: the lazy program to plan when ours is a loop around it. read: from our result to
     the form that the peers' results are compared in. trail: one line for each round of such a
-    loop, what is stored how. share: the part of the numbers read by the whole program that the asked
-    part of the answer needs."""
+    loop, what is stored how. share: the part of the numbers read by the whole program that the
+    asked part of the answer needs."""
 
     planned: Job | None = None
     read: Callable[[Any], Any] | None = None
