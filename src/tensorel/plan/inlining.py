@@ -7,7 +7,7 @@ need all of it share it again (``share_definitions``)."""
 
 from __future__ import annotations
 
-from tensorel.ir.nodes import Expr, Lambda, Read, Source, postorder, substitute
+from tensorel.ir.nodes import Expr, Lambda, Read, Source, postorder, reads_in, substitute
 from tensorel.plan.definitions import (
     Definition,
     Program,
@@ -33,7 +33,9 @@ def inlined(program: Program) -> Program | None:
     done: list[Definition] = []
     for d in program.definitions:
         if isinstance(d.tensor, Lambda):
-            count = 1 + sum([inside.get(s.data, 0) for s in sources_of(d.tensor)])
+            count = 1
+            for r in reads_in(d.tensor.body):  # each place where one is read
+                count += inside.get(r.tensor.data, 0) if isinstance(r.tensor, Source) else 0
             lam = Lambda(d.tensor.axes, _written_out(other, d.tensor.body, formulas))
             if lam.body is not d.tensor.body:
                 d = d.rewritten(lam)
