@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 
 from optimizer import native
-from optimizer.contest import Result, Timing, again, measure, merged
+from optimizer.contest import (
+    HIT_LIMIT,
+    PLAN_LIMIT,
+    Result,
+    Timing,
+    again,
+    measure,
+    merged,
+)
 from suite.case import Case
 
 #: A case that takes longer is given up.
@@ -28,15 +36,22 @@ def results(cases: Sequence[Case], scale: float, timing: Timing) -> Iterator[Res
 
 def repeated(cases: Sequence[Case], rows: Sequence[Result], scale: float, timing: Timing
              ) -> list[Result]:
-    """The rows, those of short cases with medians over several processes."""
-    short = {r.name: frozenset(r.rounds) for r in rows
-             if not r.wrong and r.ours and min(r.ours.values()) < SHORT_SECONDS}
+    """The rows, with medians over several processes: of short cases, and of planning where that
+    comes near its limits."""
+    short = {r.name: frozenset(r.rounds) if min(r.ours.values()) < SHORT_SECONDS else frozenset()
+             for r in rows if not r.wrong and r.ours and (
+                 min(r.ours.values()) < SHORT_SECONDS or _is_planned_long(r))}
     found: dict[str, list[Result]] = {}
     for _ in range(PROCESSES - 1):
         for row in _in_children([c for c in cases if c.name in short], lambda case: again(
                 case, scale, timing, short[case.name])):
             found.setdefault(row.name, []).append(row)
     return [merged(r, found.get(r.name, [])) for r in rows]
+
+
+def _is_planned_long(row: Result) -> bool:
+    return row.planning is not None and (
+        row.planning.first > PLAN_LIMIT / 2 or row.planning.hit > HIT_LIMIT / 2)
 
 
 def _in_children(cases: Sequence[Case], task: Task) -> Iterator[Result]:

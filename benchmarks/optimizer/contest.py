@@ -240,9 +240,14 @@ def _of_contest(row: Result, problem: Problem) -> None:
 
 
 def again(case: Case, scale: float, timing: Timing, raced: frozenset[str]) -> Result:
-    """The same race once more, in another process: nothing is compared or planned."""
+    """The same race once more, in another process: nothing is compared. Without contestants:
+    planned only."""
     row = Result(case.name, case.program)
     problem = case.setup(scale)
+    row.planning = planning.measure(problem)
+    row.planning = replace(row.planning, hit=planning.hit(problem))
+    if not raced:
+        return row
     run_ours(problem)
     jobs: dict[str, Job] = {f"ours {t}": partial(_threaded, problem, t) for t in timing.threads}
     jobs |= {p.label: p.job for p in problem.peers if p.job is not None and p.label in raced}
@@ -255,9 +260,13 @@ def merged(row: Result, others: Sequence[Result]) -> Result:
     from one to the next by more than from call to call."""
     same = [r for r in (row, *others) if not r.wrong]
     peers = {n: [r.peers[n] for r in same if n in r.peers] for n in row.peers}
+    plans = [r.planning for r in same if r.planning is not None]
     return replace(
         row, ours={t: median([r.ours[t] for r in same if t in r.ours]) for t in row.ours},
-        peers={n: median(times) for n, times in peers.items()}, processes=len(same))
+        peers={n: median(times) for n, times in peers.items()}, processes=len(same),
+        planning=row.planning and replace(
+            row.planning, first=median([p.first for p in plans]),
+            hit=median([p.hit for p in plans])))
 
 
 def _time(row: Result, jobs: dict[str, Job], timing: Timing) -> None:
