@@ -54,7 +54,7 @@ class Result(Row):
     over: dict[str, float] = field(default_factory=dict)
     estimated: dict[str, float] = field(default_factory=dict)
     trail: list[str] = field(default_factory=list)
-    share: float | None = None
+    share: tuple[float, float] | None = None
     processes: int = 1
 
     @property

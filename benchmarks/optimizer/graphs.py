@@ -280,12 +280,20 @@ def _few(a: Any, x: Any, w1: Any, w2: Any, rows: Any) -> Job:
     return job
 
 
-def _needed(a: Any, rows: Any) -> float:
-    """The share of the numbers that are read for the asked rows: each visit of an entry reads a
-    row of 64 numbers in the first layer and of 8 in the second, from anywhere. Dense products take
-    a small part of the time, at BLAS's speed, so that multiplications say little."""
+def _needed(a: Any, rows: Any, widths: tuple[int, int, int]) -> tuple[float, float]:
+    """The share of the multiplications that the asked rows need, and of the numbers that are read:
+    each visit of an entry reads a row of ``first`` numbers in the first layer and of ``last`` in
+    the second, from anywhere."""
+    first, second, last = widths
     part = a[rows]
-    return float(a[np.unique(part.indices)].nnz * 64 + part.nnz * 8) / (a.nnz * 72.0)
+    near = a[np.unique(part.indices)]
+
+    def count(inner: Any, outer: Any) -> float:
+        hidden = inner.nnz * first + inner.shape[0] * second * (first + last)
+        return float(hidden + outer.nnz * last)
+
+    read = float(near.nnz * first + part.nnz * last) / (a.nnz * float(first + last))
+    return count(near, part) / count(a, a), read
 
 
 def _convolution(share: float, scale: float) -> Contest:
@@ -306,7 +314,7 @@ def _convolution(share: float, scale: float) -> Contest:
         ours,
         (Peer("scipy", "by hand", _few(a, x, w1, w2, rows)), Peer("scipy", "naive", naive)),
         (ta, tx, t1, t2),
-        share=_needed(a, rows),
+        share=_needed(a, rows, (64, 32, 8)),
     )
 
 

@@ -37,13 +37,13 @@ class Stopped(Exception):
 class Contest(Problem):
     """planned: the lazy program to plan when ours is a loop around it. read: from our result to
     the form that the peers' results are compared in. trail: one line for each round of such a
-    loop, what is stored how. share: the part of the numbers read by the whole program that the
-    asked part of the answer needs."""
+    loop, what is stored how. share: the parts of the whole program's multiplications, and of the
+    numbers that it reads at entries, that the asked part of the answer needs."""
 
     planned: Job | None = None
     read: Callable[[Any], Any] | None = None
     trail: Callable[[], list[str]] | None = None
-    share: float | None = None
+    share: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

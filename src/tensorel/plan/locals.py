@@ -12,7 +12,16 @@ from dataclasses import replace
 from functools import partial
 
 from tensorel.algebra.ops import Operator
-from tensorel.ir.nodes import Call, Const, Expr, Index, Read, Reduce, Source, const
+from tensorel.ir.nodes import (
+    Const,
+    Expr,
+    Index,
+    Read,
+    Reduce,
+    Source,
+    below_calls,
+    const,
+)
 from tensorel.kernels.spec import Let
 from tensorel.kernels.support import Analysis, Formula, is_sparse
 from tensorel.kernels.workspaces import support_of, workspace
@@ -317,12 +326,9 @@ def simulated(found: Locals, operands: Mapping[Read, Operand], support: Callable
 def outer_reads(e: Expr) -> list[Read]:
     """Reads that are not inside a reduction."""
     found: dict[Read, None] = {}
-    stack = [e]
-    while stack:
-        x = stack.pop()
-        if isinstance(x, Read):
-            found[x] = None
-            stack.extend(x.indices)
-        elif isinstance(x, Call):
-            stack.extend(x.args)
+    left = [e]
+    while left:
+        reads = [x for x in below_calls(*left) if isinstance(x, Read) and x not in found]
+        found.update(dict.fromkeys(reads))
+        left = [i for x in reads for i in x.indices]
     return list(found)
