@@ -7,6 +7,7 @@ nodes live.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -127,8 +128,9 @@ def _fold(root: Node) -> Const | None:
                 continue
             stack.pop()
             if node not in _fills:
-                _whole[node] = _is_whole(node)
-                _fills[node] = _fill_of(node)
+                deciding = _deciding(node) if type(node) is Call else []
+                _whole[node] = _is_whole(node, deciding)
+                _fills[node] = _fill_of(node, deciding)
     return _fills[root]
 
 
@@ -136,7 +138,7 @@ def _fill_parts(node: Node) -> tuple[Node, ...]:
     return (node.tensor,) if isinstance(node, Read) else children(node)
 
 
-def _fill_of(node: Node) -> Const | None:
+def _fill_of(node: Node, deciding: list[Expr]) -> Const | None:
     match node:
         case Const():
             return node
@@ -151,12 +153,12 @@ def _fill_of(node: Node) -> Const | None:
         case Reduce():
             return _reduce_fill(node, _fills[node.body])
         case Call():
-            return _call_fill(node, [_fills[a] for a in node.args])
+            return _call_fill(node, [_fills[a] for a in node.args], deciding)
         case _:
             return None
 
 
-def _is_whole(node: Node) -> bool:
+def _is_whole(node: Node, deciding: list[Expr]) -> bool:
     match node:
         case Const():
             return False
@@ -166,7 +168,6 @@ def _is_whole(node: Node) -> bool:
                 known = getattr(getattr(node.data, "format", None), "is_dense", False)
             return bool(known)
         case Call():
-            deciding = _deciding(node)
             if deciding:
                 return all(stands(a, node) for a in deciding)
             return any(stands(a, node) for a in node.args)
@@ -209,6 +210,7 @@ def _deciding(node: Call) -> list[Expr]:
     return found if len(results) < 2 else []  # inf - inf is nan
 
 
+@lru_cache(maxsize=64)
 def _zero(dtype: DType) -> Const:
     return const(0, dtype)
 
@@ -216,22 +218,31 @@ def _zero(dtype: DType) -> Const:
 def _reduce_fill(node: Reduce, body: Const | None) -> Const | None:
     count = math.prod(a.extent for a in node.axes)
     if body is None:
-        return None if count else const(repeat(node.op, _zero(node.dtype).value, 0), node.dtype)
-    return const(repeat(node.op, body.value, count), node.dtype)
+        return None if count else _repeated(node.op, _zero(node.dtype), 0)
+    return _repeated(node.op, body, count)
 
 
-def _call_fill(node: Call, args: list[Const | None]) -> Const | None:
+@lru_cache(maxsize=1024)
+def _repeated(op: Operator, value: Const, count: int) -> Const:
+    return const(repeat(op, value.value, count), value.dtype)
+
+
+def _call_fill(node: Call, args: list[Const | None], deciding: list[Expr]) -> Const | None:
     if node.op is ops.where:
         return _where_fill(node, args)
-    for arg in _deciding(node):
+    for arg in deciding:
         fill = _fills[arg]
         assert fill is not None
         return const(node.op.decided(node.args.index(arg), fill.value, node.dtype), node.dtype)
-    known = [a for a in args if a is not None]
-    if len(known) < len(args):
-        return None
+    known = tuple([a for a in args if a is not None])
+    return None if len(known) < len(args) else _applied(node.op, known, node.dtype)
+
+
+@lru_cache(maxsize=1024)
+def _applied(op: Operator, args: tuple[Const, ...], dtype: DType) -> Const | None:
+    """Programs ask for the same few again and again; each takes NumPy 10 us."""
     try:
-        return const(apply(node.op, *(a.value for a in known)), node.dtype)
+        return const(apply(op, *(a.value for a in args)), dtype)
     except (ValueError, TypeError_):  # NumPy refuses, e.g. integers to negative powers
         return None
 

@@ -17,9 +17,10 @@ from itertools import combinations
 
 from tensorel.plan.joins import SEARCHED, cheapest_loops, group_of
 from tensorel.plan.recall import resized
-from tensorel.plan.shapes import has_repeats, shape_of
+from tensorel.plan.shapes import has_repeats, may_exchange, shape_of
 from tensorel.plan.sizes import Factor, Sizes, bits
 from tensorel.records import dataclass
+from tensorel.stats.pointset import Relation
 
 SUBSETS = 6  # up to so many indices, any of them may go last together
 PAIRS = 12  # up to so many, any two or all of them
@@ -82,7 +83,8 @@ class Search:
         self._free: dict[int, int] = {}
         self._factors: dict[tuple[int, int], Factor] = {}
         self._repeats = has_repeats([n.factor for n in given])
-        self._alike: dict[object, float] = {}
+        self._shapes: dict[tuple[int, int], object] = {}
+        self._alike: dict[object, Factor] = {}
         self._solved: dict[tuple[int, int], Node | None] = {}
 
     # -- structure -----------------------------------------------------------------------------
@@ -158,16 +160,28 @@ class Search:
             parts |= node.factor.parts
         if not kept:
             return Factor(parts, 0, None, True, True)  # one value, whatever it is made of
-        group = [self.factor(p, 0) for p in below] + [n.factor for n in self.members(direct)]
-        relation = sizes.result(group, kept)
+
+        def result() -> Relation | None:
+            group = [self.factor(p, 0) for p in below] + [n.factor for n in self.members(direct)]
+            return sizes.result(group, kept)
+
+        count = sizes.actual(parts, kept) if sizes.actual is not None else None
+        shape = self._shape(indices, masks) if count is None else None
+        alike = None if shape is None else self._alike.get(shape)
+        if alike is not None:
+            return Factor(parts, kept, None if alike.where is None else result, alike.dense,
+                          alike.plain, size=sizes.entries(alike))
+        relation = result()
         if relation is not None:
             self.budget.left -= 3  # about as long as costing so many steps
-        count = sizes.actual(parts, kept) if sizes.actual is not None else None
         if count is not None and relation is not None:
             relation = resized(relation, count)
         full = relation is None \
             or relation.estimate > sizes.costs.dense_vector * sizes.room(kept)
-        return Factor(parts, kept, relation, full, full)
+        made = Factor(parts, kept, relation, full, full)
+        if shape is not None:
+            self._alike[shape] = made
+        return made
 
     def written(self, f: Factor) -> float:
         """What storing a result costs."""
@@ -304,8 +318,8 @@ class Search:
         best: Node | None = None
         made: Factor | None = None
         below = self.below
-        shape = self._shape(indices, masks) if self._repeats and below < math.inf else None
-        least_written = self._alike.get(shape, 0.0)
+        alike = self._alike.get(self._shape(indices, masks)) if below < math.inf else None
+        least_written = 0.0 if alike is None else self.written(alike)
         for least, last, inputs in options:
             if least >= below and best is not None:
                 break
@@ -317,8 +331,6 @@ class Search:
                 if made is None:  # estimating it takes as long as some steps
                     made = self.factor(indices, masks)
                     least_written = self.written(made)
-                    if shape is not None:
-                        self._alike[shape] = least_written
                     if least_written >= below:
                         break
                 found = self.step(made, last | loose, inputs, below)
@@ -327,9 +339,15 @@ class Search:
         return best
 
     def _shape(self, indices: int, masks: int) -> object:
-        """What a factor is made of, up to names of indices."""
-        return shape_of([n.factor for n in self.members(self.touched(indices) | masks)], indices,
-                        self.sizes.extent)
+        """What a factor is made of, up to names of indices; None where it is not asked."""
+        if not self._repeats:
+            return None
+        key = indices, masks
+        if key not in self._shapes:
+            self._shapes[key] = shape_of(
+                [n.factor for n in self.members(self.touched(indices) | masks)], indices,
+                self.sizes.extent)
+        return self._shapes[key]
 
     def last_sets(self, indices: int) -> list[int]:
         """The sets of indices that may go last, in one loop."""
@@ -343,7 +361,24 @@ class Search:
         elif len(singles) <= PAIRS:
             found += [a | b for a, b in combinations(singles, 2)]
             found.append(indices)
+        if self._repeats and indices == self.reduced and len(singles) > 2:
+            found = self._different(found)
         return [s for s in found if not self._dominated(indices, s)]
+
+    def _different(self, last_sets: list[int]) -> list[int]:
+        """Of sets that may go last in the whole product, those that differ by more than the names
+        of indices: in a cycle any index may be the first."""
+        factors, seen, found = [n.factor for n in self.given], set[object](), list[int]()
+        if not may_exchange(factors):
+            return last_sets
+        for last in last_sets:
+            shape = shape_of(factors, self.reduced, self.sizes.extent, last, stored=True)
+            if shape is None:
+                return last_sets
+            if shape not in seen:
+                seen.add(shape)
+                found.append(last)
+        return found
 
     def _dominated(self, indices: int, last: int) -> bool:
         """An index that a part below could have summed away in its own loops: not better apart,

@@ -19,23 +19,36 @@ def has_repeats(factors: Sequence[Factor]) -> bool:
     return len(set(read)) < len(read)
 
 
-def shape_of(factors: Sequence[Factor], gone: int, extents: Mapping[int, float]) -> object:
-    """The same for products that are equal but for the names of indices; ``gone`` are summed.
-    None where it is not looked for."""
+def may_exchange(factors: Sequence[Factor]) -> bool:
+    """Some two indices are at the same places of the same tensors."""
+    marks: dict[int, list[tuple[int, int]]] = {}
+    for f in factors:
+        for k, b in enumerate(f.order):
+            marks.setdefault(b, []).append((id(f.tensor), k))
+    return len({tuple(sorted(m)) for m in marks.values()}) < len(marks)
+
+
+def shape_of(factors: Sequence[Factor], gone: int, extents: Mapping[int, float], last: int = 0,
+             stored: bool = False) -> object:
+    """The same for products that are equal but for the names of indices; ``gone`` are summed,
+    ``last`` after the others. ``stored``: also in how the storage of each factor nests its
+    indices. None where it is not looked for."""
     names = 0
     marks: dict[int, list[tuple[int, int]]] = {}
     reads: list[tuple[int, list[tuple[int, ...]]]] = []
     for f in factors:
         names |= f.free
-        if f.tensor is None or names.bit_count() > MOST:
+        axes = f.order if stored else f.axes
+        if f.tensor is None or not axes or names.bit_count() > MOST:
             return None
-        reads.append((id(f.tensor), [bits(a) for a in f.axes]))
-        for k, axis in enumerate(f.axes):
+        reads.append((id(f.tensor), [bits(a) for a in axes]))
+        for k, axis in enumerate(axes):
             for b in bits(axis):
                 marks.setdefault(b, []).append((id(f.tensor), k))
     alike: dict[tuple[object, ...], list[int]] = {}
     for b, mark in marks.items():
-        alike.setdefault((bool(b & gone), extents[b], *sorted(mark)), []).append(b)
+        kind = bool(b & gone), bool(b & last), extents[b], *sorted(mark)
+        alike.setdefault(kind, []).append(b)
     kinds = sorted(alike)
     best: list[tuple[object, ...]] | None = None
     for some in product(*[permutations(alike[kind]) for kind in kinds]):

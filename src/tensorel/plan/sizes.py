@@ -23,7 +23,8 @@ PAIRED = 8  # up to so many factors are compared each with each
 @dataclass(eq=False, slots=True)
 class Factor:
     """A factor of a product: given, or made by eliminating indices from others (``parts`` are the
-    given ones below it). ``relation``: where it has entries; None: everywhere. ``plain``: a whole
+    given ones below it). ``where``: where it has entries; None: everywhere; a function: worked
+    out when somebody asks for more than ``size``, the number of them. ``plain``: a whole
     dense tensor that BLAS can take. ``order``: its indices as its storage nests them, where
     that is known; ``found``: those that it finds by their place, without walking,
     ``runs``: those that its list repeats at every entry. ``edge``: the
@@ -32,7 +33,7 @@ class Factor:
 
     parts: int
     free: int
-    relation: Relation | None
+    where: Relation | Callable[[], Relation | None] | None
     dense: bool
     plain: bool
     order: tuple[int, ...] = ()
@@ -45,6 +46,14 @@ class Factor:
     reaches: dict[int, int] = field(default_factory=dict)
     counts: dict[int, float] = field(default_factory=dict)
     views: dict[int, Relation] = field(default_factory=dict)
+    size: float | None = None
+
+    @property
+    def relation(self) -> Relation | None:
+        """Where it has entries; None: everywhere."""
+        if callable(self.where):
+            self.where = self.where()
+        return self.where
 
     @property
     def nested(self) -> bool:
@@ -73,6 +82,13 @@ def bits(mask: int) -> tuple[int, ...]:
         found.append(low)
         mask ^= low
     return tuple(found)
+
+
+def _sure(f: Factor) -> Relation:
+    """Of a sparse factor, which has its points."""
+    found = f.relation
+    assert found is not None
+    return found
 
 
 class Sizes:
@@ -125,7 +141,9 @@ class Sizes:
 
     def entries(self, f: Factor) -> float:
         """What is stored of a factor."""
-        return self.room(f.free) if f.dense or f.relation is None else f.relation.estimate
+        if f.dense or f.where is None:
+            return self.room(f.free)
+        return f.size if f.size is not None else f.relation.estimate  # type: ignore[union-attr]
 
     def stored_again(self, f: Factor) -> float:
         """The cost of a sparse factor in another order of its levels."""
@@ -143,12 +161,11 @@ class Sizes:
         return project(met, self.named(kept))
 
     def projection(self, f: Factor, mask: int) -> Relation:
-        assert f.relation is not None, "a sparse factor has its points"
         if mask == f.free:
-            return f.relation
+            return _sure(f)
         found = f.views.get(mask)
         if found is None:
-            found = f.views[mask] = project(f.relation, self.named(mask))
+            found = f.views[mask] = project(_sure(f), self.named(mask))
         return found
 
     # -- numbers -------------------------------------------------------------------------------
@@ -157,14 +174,16 @@ class Sizes:
         """The different values of some indices of a factor."""
         found = f.counts.get(mask)
         if found is None:
-            if f.dense or f.relation is None:
+            if f.dense or f.where is None:
                 found = self.room(mask)
+            elif mask == f.free:
+                found = self.entries(f)
             elif mask & (mask - 1):
-                view = f.relation if mask == f.free else f.views.get(mask)
-                found = projected_estimate(f.relation, self.named(mask)) if view is None \
+                view = f.views.get(mask)
+                found = projected_estimate(_sure(f), self.named(mask)) if view is None \
                     else view.estimate
             else:
-                found = f.relation.distinct[self.names[mask.bit_length() - 1]] if mask else 1.0
+                found = _sure(f).distinct[self.names[mask.bit_length() - 1]] if mask else 1.0
             f.counts[mask] = found
         return found
 
