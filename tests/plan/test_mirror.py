@@ -63,3 +63,44 @@ def test_a_free_index_is_no_bound_one() -> None:
     one = Definition("a", Lambda(axes, parse("sum(k in 3) i*k")))  # type: ignore[arg-type]
     two = Definition("b", Lambda(axes, parse("sum(k in 3) k*k")))  # type: ignore[arg-type]
     assert formula_key(one) != formula_key(two)
+
+
+def side_by_side(rng: np.random.Generator, rows: int, count: int) -> tuple[tr.Tensor, np.ndarray]:
+    """Dense, sparse and multiplied matrices side by side."""
+    parts, dense = [], []
+    for _ in range(count):
+        width = int(rng.integers(1, 5))
+        a = rng.standard_normal((rows, width)) * (rng.random((rows, width)) < 0.4)
+        kind = rng.integers(0, 3)
+        if kind == 2:
+            b = rng.random((width, int(rng.integers(1, 4))))
+            parts.append(tr.asarray(a).to_format("csr") @ tr.asarray(b))
+            dense.append(a @ b)
+        else:
+            parts.append(tr.asarray(a).to_format("dense" if kind else "csr"))
+            dense.append(a)
+    return tr.concat(parts, axis=1), np.concatenate(dense, axis=1)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_blocks_of_products_that_are_their_own_transpose_and_of_others(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, dx = side_by_side(rng, 12, int(rng.integers(2, 6)))
+    y, dy = side_by_side(rng, 12, int(rng.integers(2, 4)))
+    w = rng.random(12)
+    tw = tr.asarray(w)
+    programs = [
+        (x.T @ x, dx.T @ dx), (x @ x.T, dx @ dx.T), (x.T @ y, dx.T @ dy),
+        ((x.T * tw) @ x, (dx.T * w) @ dx), ((x.T @ x)[1:, ::-1], (dx.T @ dx)[1:, ::-1]),
+        ((x.T @ x) @ (y.T @ x).T, (dx.T @ dx) @ (dy.T @ dx).T),
+        ((x[:, :, None] * x[:, None, :]).sum(axis=0), dx.T @ dx),
+        ((x[:, :, None] - x[:, None, :]).sum(axis=0),
+         (dx[:, :, None] - dx[:, None, :]).sum(axis=0)),
+        ((x[:, :, None] + x[:, None, :]).max(axis=0),
+         (dx[:, :, None] + dx[:, None, :]).max(axis=0)),
+        (tr.einsum("ki,kj,kl->ijl", x, x, y), np.einsum("ki,kj,kl->ijl", dx, dx, dy)),
+        (tr.einsum("ki,kj,kl->ijl", x, x, x), np.einsum("ki,kj,kl->ijl", dx, dx, dx)),
+    ]
+    for k, (program, expected) in enumerate(programs):
+        np.testing.assert_allclose(program.to_numpy(), expected, rtol=1e-9, atol=1e-9,
+                                   err_msg=f"program {k}")

@@ -15,7 +15,7 @@ from tensorel.plan.known import INDEX_LIMIT, index_dtype
 from tensorel.plan.locals import Hoisting, Locals
 from tensorel.plan.loops import Turn
 from tensorel.plan.simulate import Simulation
-from tensorel.records import dataclass
+from tensorel.records import cached_property, dataclass
 from tensorel.storage.format import Format
 from tensorel.storage.formats.coo import mixed
 from tensorel.storage.levels import Compressed, Dense
@@ -47,6 +47,17 @@ class Outputs(Aggregate):
     fills_up = False
 
     def _output(self, assembly: Assembly, axes: tuple[str, ...], dense: int) -> Output:
+        """Made once: most orders of loops have the same few."""
+        key = assembly, axes, dense
+        if key not in self._made:
+            self._made[key] = self._new_output(*key)
+        return self._made[key]
+
+    @cached_property
+    def _made(self) -> dict[tuple[Assembly, tuple[str, ...], int], Output]:
+        return {}
+
+    def _new_output(self, assembly: Assembly, axes: tuple[str, ...], dense: int) -> Output:
         last = self.extents[axes[-1]] if axes else 1
         levels = 0
         while 64**levels * 64 < last:  # the bits above the lowest level fit in one word

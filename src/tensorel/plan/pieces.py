@@ -130,6 +130,9 @@ class _Splitter:
                 return Call(r.op, (self._range(r, name, 0, t, extents),
                                    self._range(r, name, t, own[name], extents)))
             if name in self.outputs and r.free <= self.outputs.keys():
+                other = self._mirrored(r, name)
+                if other is not None:
+                    return self._quarters(r, x, name, other, extents)
                 self.pieces += 1
                 r = self._shared(r, name, own)
                 first = self._piece(r, name, 0, t, extents)
@@ -137,6 +140,43 @@ class _Splitter:
                 return Call(ops.where, (x.args[0], *((first, second) if below else
                                                      (second, first))))
         return r
+
+    def _mirrored(self, r: Reduce, name: str) -> str | None:
+        """The index of the outputs that can be exchanged with another: X.T @ X is its own
+        transpose."""
+        if "share_transposed" in self.program.config.disabled:
+            return None
+        times = distributing(r.op, r.body)
+        if times is None or not times.commutative:
+            return None
+        factors = set(factors_of(r.body, times))
+        for other, extent in self.outputs.items():
+            if other != name and other in r.free and extent == self.outputs[name]:
+                swap: dict[str, Expr] = {name: Index(other), other: Index(name)}
+                if {substitute(f, swap) for f in factors} == factors:
+                    return other
+        return None
+
+    def _quarters(self, r: Reduce, x: Call, name: str, other: str, extents: dict[str, int]
+                  ) -> Expr:
+        """A choice by one of two indices that can be exchanged is one by the other as well; what
+        is below in one and above in the other is there twice, mirrored."""
+        at = threshold(x.args[0])
+        assert at is not None
+        _, t, below = at
+        swap: dict[str, Expr] = {name: Index(other), other: Index(name)}
+        low, high = (0, t), (t, self.outputs[name])
+        self.pieces += 2
+
+        def choice(index: str, first: Expr, second: Expr) -> Expr:
+            condition = x.args[0] if index == name else substitute(x.args[0], swap)
+            return Call(ops.where, (condition, *((first, second) if below else (second, first))))
+
+        corner, beside, rest = (self._block(r, {name: a, other: b}, extents) for a, b in (
+            (low, low), (low, high), (high, high)))
+        self.program.fire("share-transposed: a matrix and its transpose are computed once")
+        return choice(name, choice(other, corner, beside),
+                      choice(other, substitute(beside, swap), rest))
 
     def _shared(self, r: Reduce, name: str, extents: dict[str, int]) -> Reduce:
         """Factors with reductions that all pieces along an index have are stored for them, as
@@ -160,12 +200,20 @@ class _Splitter:
         return self._reduce(Reduce(r.op, axes, self._go(body, inner)), extents)
 
     def _piece(self, r: Reduce, name: str, lo: int, hi: int, extents: dict[str, int]) -> Expr:
-        """The reduction for lo <= name < hi of an output index, as a definition of its own."""
-        inside = extents | {name: hi - lo}
-        splitter = _Splitter(self.program, self.outputs | {name: hi - lo})
+        return self._block(r, {name: (lo, hi)}, extents)
+
+    def _block(self, r: Reduce, ranges: dict[str, tuple[int, int]], extents: dict[str, int]
+               ) -> Expr:
+        """The reduction for ranges of output indices, as a definition of its own."""
+        sizes = {n: hi - lo for n, (lo, hi) in ranges.items()}
+        inside = extents | sizes
+        splitter = _Splitter(self.program, self.outputs | sizes)
         splitter.pieces = self.pieces
-        body = shifted(decide(r.body, inside | {a.name: a.extent for a in r.axes} | {name: hi},
-                              name, lo), name, lo)
+        body, ends = r.body, extents | {a.name: a.extent for a in r.axes}
+        ends |= {n: hi for n, (_, hi) in ranges.items()}
+        for n, (lo, _) in ranges.items():
+            body = shifted(decide(body, ends, n, lo), n, lo)
+            ends[n] = sizes[n]
         value = splitter._reduce(  # the same splitter, for a smaller output
             Reduce(r.op, r.axes, body), inside)
         self.pieces = splitter.pieces
@@ -173,7 +221,9 @@ class _Splitter:
         if isinstance(value, Reduce):
             value, made = define_part(self.program, value, inside)
             self.made.append(made)
-        return shifted(value, name, -lo)
+        for n, (lo, _) in ranges.items():
+            value = shifted(value, n, -lo)
+        return value
 
 
 def shifted(e: Expr, name: str, by: int) -> Expr:
