@@ -310,8 +310,8 @@ def simulated(found: Locals, operands: Mapping[Read, Operand], support: Callable
             else:
                 first, names = found.origins.get(r, (r, {}))
                 o = operands[first]
-                made.append(replace(o, read=r, axes=tuple(names.get(e, e) for e in o.axes),
-                                    edges=edges_of(r)))
+                axes = tuple([names.get(e, e) for e in o.axes]) if names else o.axes
+                made.append(o.at(r, axes, edges_of(r)))
         return made
 
     main = of(found.body)

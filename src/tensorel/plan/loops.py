@@ -31,6 +31,11 @@ class Operand:
     edges: int = 0  # stored matrices that it has the entries of, as a pilot numbers them
     runs: tuple[float, ...] = ()  # entries that a walk over a level passes for each coordinate
 
+    def at(self, read: Read, axes: tuple[object, ...], edges: int) -> Operand:
+        """The same storage read elsewhere."""
+        return Operand(read, axes, self.full, self.segments, self.findable, self.count,
+                       self.sparse, self.whole_lookup, self.marked, edges, self.runs)
+
     @cached_property
     def rank(self) -> int:
         return len(self.axes)
