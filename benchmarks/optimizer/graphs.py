@@ -310,9 +310,16 @@ def _convolution(share: float, scale: float) -> Contest:
     def naive() -> Any:
         return np.maximum(a @ np.maximum(a @ x @ w1, 0) @ w2, 0)[rows]
 
+    mark, near, few = np.zeros(n, np.int32), np.empty(n, np.int32), rows.astype(np.int32)
+    xw, inner = np.empty((n, 32)), np.empty((n, 8))
     return Contest(
         ours,
-        (Peer("scipy", "by hand", _few(a, x, w1, w2, rows)), Peer("scipy", "naive", naive)),
+        (
+            Peer("scipy", "by hand", _few(a, x, w1, w2, rows)), Peer("scipy", "naive", naive),
+            c_loop(lambda: native.into(
+                (few.size, 8), "convolution", n, few.size, few, *_csr_parts(a)[1:], x, w1, w2,
+                np.int32(share > 0.1), mark, near, xw, inner, native.OUT)),
+        ),
         (ta, tx, t1, t2),
         share=_needed(a, rows, (64, 32, 8)),
     )

@@ -314,6 +314,60 @@ void pagerank(n_ n, const ix *pos, const ix *idx, const double *p_, double dampi
     }
 }
 
+/* y = x @ w for one row; widths are known where it is called */
+static inline __attribute__((always_inline)) void row_times(const double *x, n_ k, const double *w,
+                                                            n_ m, double *y) {
+    lanes s[4] = {{0}};
+    for (n_ a = 0; a < k; a++)
+        for (n_ b = 0; b < m / 8; b++) s[b] += x[a] * *(const lanes *)(w + a * m + 8 * b);
+    for (n_ b = 0; b < m / 8; b++) *(lanes *)(y + 8 * b) = s[b];
+}
+
+/* y = the sum of val * rows of x */
+static inline __attribute__((always_inline)) void rows_sum(const double *val, const ix *idx, n_ n,
+                                                           const double *x, n_ m, double *y) {
+    lanes s[8] = {{0}};
+    for (n_ p = 0; p < n; p++)
+        for (n_ b = 0; b < m / 8; b++) s[b] += val[p] * *(const lanes *)(x + m * idx[p] + 8 * b);
+    for (n_ b = 0; b < m / 8; b++) *(lanes *)(y + 8 * b) = s[b];
+}
+
+/* relu(A @ relu(A @ X @ W1) @ W2) for the asked rows, widths 64, 32, 8: the first layer for their
+   neighbours alone, each with its product with W2. before: X @ W1 first, for all rows. mark: n
+   zeros, and zeros again at the end */
+void convolution(n_ n, n_ asked, const ix *rows, const ix *pos, const ix *idx, const double *val,
+                 const double *x, const double *w1, const double *w2, ix before, ix *mark,
+                 ix *near, double *xw, double *hidden, double *out) {
+    n_ found = 0;
+    for (n_ r = 0; r < asked; r++)
+        for (n_ p = pos[rows[r]]; p < pos[rows[r] + 1]; p++)
+            if (!mark[idx[p]]) {
+                near[found] = idx[p];
+                mark[idx[p]] = ++found;
+            }
+    if (before)
+        for (n_ i = 0; i < n; i++) row_times(x + 64 * i, 64, w1, 32, xw + 32 * i);
+    for (n_ k = 0; k < found; k++) {
+        double wide[64], row[32];
+        n_ p = pos[near[k]], len = pos[near[k] + 1] - p;
+        if (before) {
+            rows_sum(val + p, idx + p, len, xw, 32, row);
+        } else {
+            rows_sum(val + p, idx + p, len, x, 64, wide);
+            row_times(wide, 64, w1, 32, row);
+        }
+        for (n_ b = 0; b < 32; b++) row[b] = row[b] > 0 ? row[b] : 0;
+        row_times(row, 32, w2, 8, hidden + 8 * k);
+    }
+    for (n_ r = 0; r < asked; r++) {
+        double row[8] = {0};
+        for (n_ p = pos[rows[r]]; p < pos[rows[r] + 1]; p++)
+            for (n_ b = 0; b < 8; b++) row[b] += val[p] * hidden[8 * (mark[idx[p]] - 1) + b];
+        for (n_ b = 0; b < 8; b++) out[8 * r + b] = row[b] > 0 ? row[b] : 0;
+    }
+    for (n_ k = 0; k < found; k++) mark[near[k]] = 0;
+}
+
 /* X.T @ (g(X @ w) - y) for X = [F, R1[k1], R2[k2]]: scores of the dimension rows once, one pass
    over the facts, residuals summed per key, then two small products. g: identity or logistic */
 void star_gradient(n_ facts, n_ nf, const double *f, n_ n1, n_ d1, const ix *k1, const double *r1,
