@@ -18,6 +18,7 @@ from tensorel.engines import bulk
 from tensorel.engines.binding import Bound, bind
 from tensorel.engines.blocked import ranked_first
 from tensorel.engines.kernel_step import make_ready, run_kernel
+from tensorel.engines.products import dense_array, run_blas
 from tensorel.engines.stopwatch import Stopwatch
 from tensorel.engines.thin import thinned
 from tensorel.errors import EngineError, MemoryLimitError, TypeError_
@@ -40,7 +41,7 @@ from tensorel.stats.collect import known as known_facts
 from tensorel.stats.facts import TensorStats
 from tensorel.stats.pilot import Rows, rows_of
 from tensorel.stats.reach import reach_of
-from tensorel.storage.convert import dense_view, from_dense, to_dense, to_format
+from tensorel.storage.convert import from_dense, to_dense, to_format
 from tensorel.storage.format import Format
 from tensorel.storage.levels import Compressed, Listed
 from tensorel.storage.limits import show_bytes
@@ -355,69 +356,6 @@ def one_hot(idx: np.ndarray, step: BulkStep) -> Stored:
     np.cumsum(np.bincount(idx, minlength=rows), out=pos[1:])
     arrays = {"pos1": pos, "idx1": places, "val": np.ones(idx.size, bool)}
     return Stored(step.target.format, step.shape, step.dtype, np.bool_(False), arrays)
-
-
-def run_blas(step: BlasStep, values: dict[str, Stored]) -> Stored:
-    """Batch labels first, then free, then summed: one matmul over views."""
-    left, right = dense_array(values[step.left]), dense_array(values[step.right])
-    la, ra, out = step.left_axes, step.right_axes, step.out_axes
-    if len(la) == 2 and len(ra) == 2 and out == (la[0], ra[1]) and la[1] == ra[0]:
-        result = matmul(left, right)
-    else:
-        result = general_product(left, right, la, ra, out)
-    return Stored(step.target.format, step.shape, step.dtype, step.fill.value,
-                  {"val": result.reshape(-1)}, {"fill": step.fill})
-
-
-#: A product so many times taller than wide is quicker as the product of the transposes (measured:
-#: 1500 x 1500 by 40 columns 5.9 to 4.8 ms, by 300 columns 25.8 to 22.6), from so much work on.
-NARROW, TURNED = 4, 1e7
-BLAS_PIECE = 4e9  # multiply-adds between two looks at signals: some tenths of a second
-
-
-def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """NumPy's matmul; long ones run in pieces of their first axis, so that Ctrl-C is heard."""
-    work = float(x.size) * y.shape[-1]
-    if work <= BLAS_PIECE or x.shape[0] < 2:
-        if x.ndim == 2 and work >= TURNED and 1 < y.shape[1] <= x.shape[0] // NARROW \
-                and x.dtype.kind in "fc":
-            return np.ascontiguousarray(np.matmul(y.T, x.T).T)
-        return np.asarray(np.matmul(x, y))
-    batched = x.ndim > 2
-    result = np.empty((*x.shape[:-1], y.shape[-1]), np.result_type(x, y))
-    rows = max(int(x.shape[0] * BLAS_PIECE / work), 1)
-    for at in range(0, x.shape[0], rows):
-        piece = slice(at, at + rows)
-        np.matmul(x[piece], y[piece] if batched else y, out=result[piece])
-    return result
-
-
-def general_product(left: np.ndarray, right: np.ndarray, la: tuple[str, ...], ra: tuple[str, ...],
-                    out: tuple[str, ...]) -> np.ndarray:
-    batch = [n for n in out if n in la and n in ra]
-    rows = [n for n in out if n in la and n not in ra]
-    cols = [n for n in out if n in ra and n not in la]
-    summed = [n for n in la if n in ra and n not in out]
-    sizes = dict(zip(la, left.shape)) | dict(zip(ra, right.shape))
-
-    def shape(*groups: list[str]) -> tuple[int, ...]:
-        each = tuple(sizes[n] for n in batch)
-        return each + tuple(math.prod(sizes[n] for n in g) for g in groups)
-
-    x = left.transpose([la.index(n) for n in (*batch, *rows, *summed)]).reshape(
-        shape(rows, summed))
-    y = right.transpose([ra.index(n) for n in (*batch, *summed, *cols)]).reshape(
-        shape(summed, cols))
-    z = matmul(x, y).reshape([sizes[n] for n in (*batch, *rows, *cols)])
-    labels = [*batch, *rows, *cols]
-    return np.asarray(z.transpose([labels.index(n) for n in out]))
-
-
-def dense_array(stored: Stored) -> np.ndarray:
-    if stored.format.name == "dense":
-        return stored.arrays["val"].reshape(stored.shape)
-    view = dense_view(stored)
-    return to_dense(stored) if view is None else view
 
 
 def explain(nodes: Sequence[Tensor], config: Config, level: str = "physical",

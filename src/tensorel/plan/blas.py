@@ -1,33 +1,66 @@
-"""Recognizing dense products that NumPy's matmul (BLAS) computes."""
+"""Recognizing dense products that NumPy's matmul (BLAS) computes.
+
+Operands are dense, or one of them keeps some rows, each as a whole (``;0;1``): its values are a
+dense matrix of these rows, and so are those of the product, which keeps the same rows."""
 
 from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tensorel.algebra import ops
 from tensorel.ir.nodes import Axis, Call, Const, Expr, Index, Lambda, Read, Tensor
 from tensorel.ir.printer import show
+from tensorel.kernels.spec import Slot
+from tensorel.plan.known import Known
 from tensorel.plan.physical import BlasStep
 from tensorel.storage.format import Format
-from tensorel.storage.levels import Dense
+from tensorel.storage.formats.coo import mixed
+from tensorel.storage.levels import Compressed, Dense
 from tensorel.storage.registry import resolve
+from tensorel.storage.stack import Stack
 
 if TYPE_CHECKING:
     from tensorel.plan.steps import StepBuilder
 
 
-def _dense_read(e: Expr) -> tuple[Read, tuple[str, ...]] | None:
+class _Part(NamedTuple):
+    """An operand with its indices by axis, or, if it has ``listed`` levels, as these nest them."""
+
+    read: Read
+    names: tuple[str, ...]
+    listed: int
+
+    @property
+    def slot(self) -> Slot:
+        return self.read.tensor.data  # type: ignore[attr-defined, no-any-return]
+
+
+def listed_levels(fmt: Format) -> int:
+    """How many outer levels keep some positions alone, each with all that is below it; 0: the
+    format is not such a one."""
+    if type(fmt) is not Stack or not fmt.levels or not isinstance(fmt.levels[-1], Dense):
+        return 0
+    sparse = [k for k, level in enumerate(fmt.levels) if not isinstance(level, Dense)]
+    outer = fmt.levels[: len(sparse)]
+    return len(sparse) if all(isinstance(x, Compressed) and not x.runs for x in outer) else 0
+
+
+def _part(e: Expr) -> _Part | None:
     if not isinstance(e, Read) or not e.indices:
         return None
     fmt = e.tensor.data.format  # type: ignore[attr-defined]
+    listed, at = 0, e.indices
     if not all(isinstance(level, Dense) for level in fmt.levels):
-        return None
-    names = tuple(i.name for i in e.indices if isinstance(i, Index))
+        listed = listed_levels(fmt)
+        if not listed or e.tensor.fill.value != 0:  # type: ignore[attr-defined]
+            return None
+        at = tuple([e.indices[k] for k in fmt.order])
+    names = tuple(i.name for i in at if isinstance(i, Index))
     if len(names) != len(e.indices) or len(set(names)) != len(names):
         return None
-    return e, names
+    return _Part(e, names, listed)
 
 
 def _text(name: str, out: tuple[str, ...], summed: list[str], body: Expr,
@@ -38,37 +71,63 @@ def _text(name: str, out: tuple[str, ...], summed: list[str], body: Expr,
 def blas_step(chooser: StepBuilder, name: str, lam: Lambda, op: ops.Operator | None,
               reduced: tuple[Axis, ...], body: Expr, fill: Const, want: Format | None
               ) -> BlasStep | None:
-    """A step for sum(products of two dense reads) in floating point, else None."""
+    """A step for sum(products of two such reads) in floating point, else None."""
     if op is not ops.add or not reduced or not lam.axes or chooser.strict:
         return None  # a dot product is as fast in a loop, and wakes no other threads
     if not isinstance(body, Call) or body.op is not ops.multiply or body.dtype.kind not in "fc":
         return None
     if any(a.dtype != body.dtype for a in body.args):
         return None
-    left, right = (_dense_read(a) for a in body.args)
+    left, right = (_part(a) for a in body.args)
     if left is None or right is None:
         return None
+    if right.listed:
+        left, right = right, left
     names = {a.name for a in reduced}
     out = tuple(a.name for a in lam.axes)
-    rows, columns = set(left[1]), set(right[1])
+    rows, columns = set(left.names), set(right.names)
     extents = {a.name: a.extent for a in (*lam.axes, *reduced)}
     matches = all(
-        e.tensor.shape[k] == extents[n]
-        for e, axes in (left, right) for k, n in enumerate(axes)
+        e.tensor.shape[k] == extents[i.name]  # type: ignore[attr-defined]
+        for e in (left.read, right.read) for k, i in enumerate(e.indices)
     )
     if not matches or not names <= (rows & columns) or set(out) != (rows | columns) - names:
         return None
-    fmt = resolve("dense", lam.shape, body.dtype)
-    size = math.prod(float(n) for n in lam.shape)
-    from_names: dict[Tensor, str] = {
-        e.tensor: e.tensor.data.name for e, _ in (left, right)}  # type: ignore[attr-defined]
-    text = partial(_text, name, out, sorted(names), body, from_names)
-    slot = chooser.slot(name, fmt, body.dtype, lam.shape, size)
-    bytes_ = size * body.dtype.itemsize
-    copies = sum(math.prod(e.tensor.shape) * e.dtype.itemsize for e, _ in (left, right))
-    work = size * math.prod(float(a.extent) for a in reduced) / chooser.costs.blas_speed \
-        + (bytes_ + copies) * chooser.costs.memory
+    if left.listed and (right.listed or fill.value != 0 or columns & set(
+            left.names[: left.listed])):
+        return None
+    known: tuple[Known, ...] = tuple(
+        chooser.known_of(e.read.tensor) for e in (left, right))  # type: ignore[arg-type]
+    item = body.dtype.itemsize
+    if left.listed:
+        kept = left.names[: left.listed]
+        inner = tuple([n for n in out if n not in kept])
+        if not inner:
+            return None  # nothing is left below the positions: they would be a list
+        fmt = mixed((), tuple([out.index(n) for n in kept]), tuple([out.index(n) for n in inner]))
+        if want is not None and want != fmt:
+            return None
+        out = (*kept, *inner)
+        wide = math.prod([float(extents[n]) for n in left.names[left.listed :]])
+        room = math.prod([float(extents[n]) for n in kept])
+        narrow = math.prod([float(extents[n]) for n in inner])
+        size = known[0].count / max(wide, 1.0) * narrow
+        slot = Slot(name, fmt, known[0].slot.dtypes)
+        bytes_ = chooser.bytes_of(fmt, lam.shape, body.dtype, size)
+        most = min(chooser.bound_of(known[0]) / max(wide * item, 1.0), room) * narrow
+        bound = 2 * chooser.bytes_of(fmt, lam.shape, body.dtype, most)
+        summed = math.prod(float(a.extent) for a in reduced)
+    else:
+        fmt = resolve("dense", lam.shape, body.dtype)
+        size = math.prod(float(n) for n in lam.shape)
+        slot = chooser.slot(name, fmt, body.dtype, lam.shape, size)
+        bytes_ = size * item
+        bound, summed = 2 * bytes_, math.prod(float(a.extent) for a in reduced)
+    from_names: dict[Tensor, str] = {p.read.tensor: p.slot.name for p in (left, right)}
+    text = partial(_text, name, tuple(a.name for a in lam.axes), sorted(names), body, from_names)
+    copies = sum(k.count * item for k in known)
+    work = size * summed / chooser.costs.blas_speed + (bytes_ + copies) * chooser.costs.memory
     return BlasStep(
-        slot, lam.shape, body.dtype, fill, text, size, bytes_, 2 * bytes_ + copies, work,
-        left=left[0].tensor.data.name, right=right[0].tensor.data.name,  # type: ignore[attr-defined]
-        left_axes=left[1], right_axes=right[1], out_axes=out)
+        slot, lam.shape, body.dtype, fill, text, size, bytes_, bound + copies, work,
+        left=left.slot.name, right=right.slot.name, left_axes=left.names, right_axes=right.names,
+        out_axes=out, listed=left.listed)

@@ -259,7 +259,10 @@ class Chooser(IndexSolver):
         if product is not None and self.program.decisions.decide("product", name, [
                 Option(product.cost, True, "BLAS"),
                 Option(product.cost * self.costs.blas_speed, False, "loops")]):
-            known = self.add_step(product, math.prod(float(n) for n in lam.shape))
+            known = self.add_step(product, product.count)
+            planned = self.program.stats.get(Ref(name))
+            if planned is not None and product.listed:
+                known.facts = planned.facts
             return self.convert(known, want)
         return self.nest(name, lam.axes, op, reduced, body, fill, want)
 

@@ -21,6 +21,7 @@ from tensorel.ir.nodes import (
     Source,
 )
 from tensorel.kernels.spec import Slot
+from tensorel.plan.blas import listed_levels
 from tensorel.plan.definitions import (
     Definition,
     Program,
@@ -125,7 +126,8 @@ def _factors(program: Program, exprs: list[Expr], times: ops.Operator, sizes: Si
         edge = None if full else _edge(program, one)
         found.append(Factor(1 << k, sizes.mask(e.free), relation, full, plain,
                             tuple([sizes.bit[n] for n in order]), sizes.mask(direct),
-                            sizes.mask(runs), edge, *_axes(e, sizes, edge)))
+                            sizes.mask(runs), edge, *_axes(e, sizes, edge),
+                            tail=sizes.mask(_tail(one, order, relation))))
     return found
 
 
@@ -162,6 +164,21 @@ def _stored(e: Expr) -> tuple[list[str], list[str], list[str]]:
             return ([n for n, _ in levels], [n for n, x in levels if findable(x)],
                     [n for n, x in levels if getattr(x, "runs", False)])
     return [], [], []
+
+
+def _tail(e: Expr, order: list[str], relation: Relation | None) -> list[str]:
+    """The index that a matrix or tensor has in full below each of its positions, if it is one: as
+    it is stored, or, of what is not stored yet, by its size."""
+    if relation is None:
+        return []
+    if order:
+        fmt = e.tensor.data.format  # type: ignore[attr-defined]
+        return order[-1:] if listed_levels(fmt) == len(order) - 1 else []
+    if not isinstance(e, Read) or len(e.indices) != 2 or not is_plain(e):
+        return []
+    rows, columns = [i.name for i in e.indices]  # type: ignore[attr-defined]
+    whole = relation.distinct[rows] * relation.extents[columns]
+    return [columns] if relation.estimate > 0.999 * whole else []
 
 
 class _Emitter:

@@ -168,9 +168,10 @@ class Search:
         count = sizes.actual(parts, kept) if sizes.actual is not None else None
         shape = self._shape(indices, masks) if count is None else None
         alike = None if shape is None else self._alike.get(shape)
+        tail = self._tail(chosen, kept)
         if alike is not None:
             return Factor(parts, kept, None if alike.where is None else result, alike.dense,
-                          alike.plain, size=sizes.entries(alike))
+                          alike.plain, size=sizes.entries(alike), tail=tail)
         relation = result()
         if relation is not None:
             self.budget.left -= 3  # about as long as costing so many steps
@@ -178,16 +179,30 @@ class Search:
             relation = resized(relation, count)
         full = relation is None \
             or relation.estimate > sizes.costs.dense_vector * sizes.room(kept)
-        made = Factor(parts, kept, relation, full, full)
+        made = Factor(parts, kept, relation, full, full, tail=tail)
         if shape is not None:
             self._alike[shape] = made
         return made
+
+    def _tail(self, chosen: int, kept: int) -> int:
+        """The one index of a result that no factor restricts: rows that are there at all are
+        there in full."""
+        bound = sparse = 0
+        for node in self.members(chosen):
+            f = node.factor
+            if not f.dense:
+                bound |= f.free & ~f.tail
+                sparse |= f.free
+        found = kept & ~bound
+        return found if sparse and found != kept and found.bit_count() == 1 else 0
 
     def written(self, f: Factor) -> float:
         """What storing a result costs."""
         cells = self.sizes.entries(f)
         costs = self.sizes.costs
-        write = cells * (costs.write_dense if f.dense else costs.write_sparse)
+        write = cells * (costs.write_dense if f.dense or f.tail else costs.write_sparse)
+        if f.tail and not f.dense:
+            write += cells / max(self.sizes.room(f.tail), 1.0) * costs.write_sparse
         if cells * self.limits.item > self.limits.memory and f.free & ~self.outputs:
             write += TOO_LARGE
         return write
@@ -207,6 +222,10 @@ class Search:
         if plain and len(inputs) == 2 and made.free and not indices & ~(
                 group[0].free & group[1].free):
             own = fixed + self._product(made, inputs)
+            return Node(made, indices, tuple(inputs), own, base + own) \
+                if base + own < below else None
+        if indices and self._by_rows(group) and indices == group[0].free & group[1].free:
+            own = fixed + self._rows_product(made, group)
             return Node(made, indices, tuple(inputs), own, base + own) \
                 if base + own < below else None
         room = below - base - fixed
@@ -229,11 +248,30 @@ class Search:
         return sizes.room(names) / sizes.costs.blas_speed \
             + cells * self.limits.item * sizes.costs.memory
 
+    def _by_rows(self, group: Sequence[Factor]) -> bool:
+        """Some rows as a whole times a dense matrix: a product for BLAS of the rows alone."""
+        if len(group) != 2 or not self.limits.blas:
+            return False
+        rows, matrix = group if group[0].tail else group[::-1]
+        return bool(rows.tail) and not rows.dense and matrix.plain \
+            and rows.free & matrix.free == rows.tail
+
+    def _rows_product(self, made: Factor, group: Sequence[Factor]) -> float:
+        sizes = self.sizes
+        rows, matrix = group if group[0].tail else group[::-1]
+        cells = sizes.entries(rows)
+        wide = sizes.room(matrix.free) / sizes.room(rows.tail)
+        return cells * wide / sizes.costs.blas_speed + (
+            cells + sizes.room(matrix.free) + sizes.entries(made)
+        ) * self.limits.item * sizes.costs.memory
+
     def _least(self, group: Sequence[Factor]) -> float:
         """Any loops visit at least the points of the join; BLAS does so at its own speed."""
         costs, joined = self.sizes.costs, group_of(self.sizes, group)
         if not joined.sparse:
             return self.sizes.room(joined.names) * min(costs.vector_step, 1.0 / costs.blas_speed)
+        if self._by_rows(group):
+            return joined.all_points * min(costs.vector_step, 1.0 / costs.blas_speed)
         return joined.all_points * costs.vector_step
 
     def _loses(self, group: Sequence[Factor], room: float) -> bool:
@@ -241,6 +279,8 @@ class Search:
         room -= self.sizes.costs.call
         if self._least(group) >= room:
             return True
+        if self._by_rows(group):
+            return False
         joined = group_of(self.sizes, group)
         return bool(joined.sparse) and joined.is_large and len(joined.singles) <= SEARCHED \
             and joined.least(room)[0] == math.inf

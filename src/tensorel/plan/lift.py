@@ -21,7 +21,7 @@ from tensorel.ir.nodes import (
     postorder,
     reads_in,
 )
-from tensorel.kernels.support import Formula
+from tensorel.kernels.support import Formula, reads_of
 from tensorel.plan.decide import Option
 from tensorel.plan.definitions import (
     Definition,
@@ -180,12 +180,15 @@ def _repeated_parts(r: Reduce, names: frozenset[str]) -> list[Expr]:
 
 def _stats(program: Program, e: Expr, own: tuple[Axis, ...]) -> Stats:
     estimator = Estimator(program.stats)
-    body, repeated = (e.body, product_of(e.axes)) if isinstance(e, Reduce) else (e, 1)
+    body = e.body if isinstance(e, Reduce) else e
     cover = estimator.analysis(program.config.strict).cover(body)
     size = search_size(own)
     if cover.support.kind == "true" or not own:
         return Stats(size, size, True)
-    density = filled(estimator.density(cover.support), float(repeated))
+    asked = {n for r in reads_of(cover.support) for n in r.free}
+    summed = {a.name: a.extent for x in postorder(e) if isinstance(x, Reduce) for a in x.axes}
+    repeated = search_size(tuple(Axis(n, m) for n, m in summed.items() if n in asked))
+    density = filled(estimator.density(cover.support), repeated)
     facts = None if inner_reductions(e) else partial(
         _facts_of_support, estimator, cover.support, {a.name: a.extent for a in own})
     return Stats(size * density, size, density > program.config.costs.dense_vector, facts)

@@ -185,8 +185,9 @@ class Outputs(Aggregate):
             and self._full_below(out_loops[-1])
 
     def _full_below(self, last: str) -> bool:
-        """No sparse operand has the axis: where one of its cells has an entry, all have."""
-        sparse = [r for r in reads_of(self.support) if last in r.free]
+        """No sparse operand has the axis, or it has all of it below each of its positions: where
+        one of its cells has an entry, all have."""
+        sparse = [r for r in reads_of(self.support) if last in r.free and not _whole_along(r, last)]
         return not sparse and self.support.kind not in ("true", "false")
 
     def _dense_levels(self, loops: tuple[str, ...], cells: float) -> int:
@@ -269,3 +270,14 @@ class Outputs(Aggregate):
 
     def _list_format(self, shape: tuple[int, ...]) -> Format:
         return resolve("coo", shape, self.dtype)
+
+
+def _whole_along(read: Read, last: str) -> bool:
+    """The axis lies in full below what is stored of a read."""
+    fmt, inner = read.tensor.data.format, set[int]()  # type: ignore[attr-defined]
+    for axis, level in zip(reversed(fmt.order), reversed(fmt.levels)):
+        if not isinstance(level, Dense):
+            break
+        inner.add(axis)
+    return all(k in inner and e == Index(last) for k, e in enumerate(read.indices)
+               if last in e.free)

@@ -79,13 +79,16 @@ def shown_as(name: str, axes: tuple[Axis, ...], e: Expr) -> str:
 @dataclass(eq=False)
 class BlasStep(Step):
     """A dense product of two operands by NumPy's matmul. Each operand's axes are labelled; batch
-    labels occur in both and in the result, summed ones in both only."""
+    labels occur in both and in the result, summed ones in both only. ``listed``: so many outer
+    levels of the left operand keep some positions alone, each with all that is below it; these
+    axes are the first of the left labels and of the result's, as the levels nest them."""
 
     left: str = ""
     right: str = ""
     left_axes: tuple[str, ...] = ()
     right_axes: tuple[str, ...] = ()
     out_axes: tuple[str, ...] = ()
+    listed: int = 0
 
     @property
     def inputs(self) -> tuple[str, ...]:

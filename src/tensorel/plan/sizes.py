@@ -29,7 +29,8 @@ class Factor:
     that is known; ``found``: those that it finds by their place, without walking,
     ``runs``: those that its list repeats at every entry. ``edge``: the
     stored matrix that it is, for pilots. ``tensor``: what it reads, at the indices ``axes``; those
-    whose order does not matter together."""
+    whose order does not matter together. ``tail``: of a sparse one, an index that it has in full
+    below each of its positions."""
 
     parts: int
     free: int
@@ -47,6 +48,7 @@ class Factor:
     counts: dict[int, float] = field(default_factory=dict)
     views: dict[int, Relation] = field(default_factory=dict)
     size: float | None = None
+    tail: int = 0
 
     @property
     def relation(self) -> Relation | None:

@@ -116,6 +116,11 @@ class StepBuilder:
                 shape[fmt.order[k]]).itemsize + (4.0 if k < last else 0.0))
         return total
 
+    def bound_of(self, known: Known) -> float:
+        """At most so many bytes are stored of it."""
+        made = [s.bound for s in self.steps if s.target.name == known.slot.name]
+        return made[-1] if made else known.bytes_
+
     def bind(self, e: Expr) -> Expr:
         """Reads of definitions become reads of their slots."""
         memo: dict[Expr, Expr] = {}
