@@ -16,6 +16,7 @@ pytest.importorskip("sparse")
 sys.path.insert(0, str(BENCHMARKS))
 
 from optimizer import catalogue, children, contest, verdicts  # noqa: E402
+from optimizer.peers import WHOLE  # noqa: E402
 from suite.case import Case, all_cases  # noqa: E402
 
 catalogue.load()
@@ -89,6 +90,7 @@ def test_verdicts_count_and_name_what_misses() -> None:
     stopped.over["duckdb naive"] = 5.0
     part, whole = _row("convolution 0.1%", 1.0), _row("convolution 100%", 100.0)
     part.share = 0.02, 0.004
+    part.peers[WHOLE] = 100.0
     rows = [_row("mmm a", 1.0, best=2.0, loop=1.0), _row("batax a", 2.0, best=1.0, naive=30.0),
             _row("triangles x", 1.0, duck=6.0, oriented=2.0), stopped, part, whole]
     lines = {line.split(" | ")[0].strip("| "): line for line in

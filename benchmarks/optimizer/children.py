@@ -9,6 +9,7 @@ from multiprocessing.connection import Connection
 from optimizer import native
 from optimizer.contest import (
     HIT_LIMIT,
+    LOOP_BEHIND,
     PLAN_LIMIT,
     Result,
     Timing,
@@ -17,6 +18,7 @@ from optimizer.contest import (
     merged,
 )
 from suite.case import Case
+from suite.report import BEHIND
 
 #: A case that takes longer is given up.
 CASE_SECONDS = 240.0
@@ -25,6 +27,8 @@ _FORK = multiprocessing.get_context("fork")
 
 #: Cases that take ours less than this are measured in so many processes.
 SHORT_SECONDS, PROCESSES = 0.06, 3
+#: So are those that take less than this and are near a limit, by this factor or less.
+LONG_SECONDS, CLOSE = 0.5, 0.85
 Task = Callable[[Case], Result]
 
 
@@ -36,17 +40,26 @@ def results(cases: Sequence[Case], scale: float, timing: Timing) -> Iterator[Res
 
 def repeated(cases: Sequence[Case], rows: Sequence[Result], scale: float, timing: Timing
              ) -> list[Result]:
-    """The rows, with medians over several processes: of short cases, and of planning where that
-    comes near its limits."""
-    short = {r.name: frozenset(r.rounds) if min(r.ours.values()) < SHORT_SECONDS else frozenset()
-             for r in rows if not r.wrong and r.ours and (
-                 min(r.ours.values()) < SHORT_SECONDS or _is_planned_long(r))}
+    """The rows, with medians over several processes: of short cases and those that are near a
+    limit, and of planning where that is."""
+    short = {r.name: frozenset(r.rounds) if _is_close(r) else frozenset[str]()
+             for r in rows if not r.wrong and r.ours and (_is_close(r) or _is_planned_long(r))}
     found: dict[str, list[Result]] = {}
     for _ in range(PROCESSES - 1):
         for row in _in_children([c for c in cases if c.name in short], lambda case: again(
                 case, scale, timing, short[case.name])):
             found.setdefault(row.name, []).append(row)
     return [merged(r, found.get(r.name, [])) for r in rows]
+
+
+def _is_close(row: Result) -> bool:
+    """One process does not tell."""
+    ours = min(row.ours.values())
+    if ours < SHORT_SECONDS:
+        return True
+    near = [ratio / limit for ratio, limit in (
+        (row.peer_ratio, BEHIND), (row.loop_ratio, LOOP_BEHIND)) if ratio is not None]
+    return ours < LONG_SECONDS and any(CLOSE < x < 1 / CLOSE for x in near)
 
 
 def _is_planned_long(row: Result) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorel as tr
 from optimizer import planning
-from optimizer.peers import LOOP, Contest, Heavy, Stopped
+from optimizer.peers import LOOP, WHOLE, Contest, Heavy, Stopped
 from optimizer.planning import Planning
 from suite.case import Case, Job, Peer, Problem
 from suite.compare import difference
@@ -59,7 +59,7 @@ class Result(Row):
 
     @property
     def best_peer(self) -> tuple[str, float] | None:
-        rest = {n: t for n, t in self.peers.items() if n != LOOP}
+        rest = {n: t for n, t in self.peers.items() if n not in (LOOP, WHOLE)}
         return min(rest.items(), key=lambda kv: kv[1]) if rest else None
 
     @property
@@ -257,13 +257,21 @@ def again(case: Case, scale: float, timing: Timing, raced: frozenset[str]) -> Re
 
 def merged(row: Result, others: Sequence[Result]) -> Result:
     """Medians over processes: where arrays lie in memory, and what else the machine does, differ
-    from one to the next by more than from call to call."""
+    from one to the next by more than from call to call. All contestants of a process share its
+    luck: medians are those of their times against ours."""
     same = [r for r in (row, *others) if not r.wrong]
-    peers = {n: [r.peers[n] for r in same if n in r.peers] for n in row.peers}
     plans = [r.planning for r in same if r.planning is not None]
+    raced = [r for r in same if r.ours]
+    usual = median([min(r.ours.values()) for r in raced])
+
+    def middle(times: Callable[[Result], float | None]) -> float:
+        return usual * median([t / min(r.ours.values()) for r in raced
+                               if (t := times(r)) is not None])
+
     return replace(
-        row, ours={t: median([r.ours[t] for r in same if t in r.ours]) for t in row.ours},
-        peers={n: median(times) for n, times in peers.items()}, processes=len(same),
+        row, ours={t: middle(lambda r, t=t: r.ours.get(t)) for t in row.ours},  # type: ignore[misc]
+        peers={n: middle(lambda r, n=n: r.peers.get(n)) for n in row.peers},  # type: ignore[misc]
+        processes=len(same),
         planning=row.planning and replace(
             row.planning, first=median([p.first for p in plans]),
             hit=median([p.hit for p in plans])))

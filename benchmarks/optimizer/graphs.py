@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import breadth_first_order
 
 import tensorel as tr
 from optimizer import data, native
-from optimizer.peers import Contest, c_loop, duck_peer, gram_work, guarded
+from optimizer.peers import WHOLE, Contest, c_loop, duck_peer, gram_work, guarded
 from suite.case import Job, Peer, add
 
 GRAPHS = ("power-law", "email-Enron", "ca-AstroPh")
@@ -303,9 +303,12 @@ def _convolution(share: float, scale: float) -> Contest:
     rows = np.sort(rng.permutation(n)[: max(int(n * share), 2)])
     ta, tx, t1, t2 = (tr.asarray(y) for y in (a, x, w1, w2))
 
-    def ours() -> Any:
+    def all_nodes() -> Any:
         hidden = tr.maximum(ta @ tx @ t1, 0)
-        return tr.maximum(ta @ hidden @ t2, 0)[rows]
+        return tr.maximum(ta @ hidden @ t2, 0)
+
+    def ours() -> Any:
+        return all_nodes()[rows]
 
     def naive() -> Any:
         return np.maximum(a @ np.maximum(a @ x @ w1, 0) @ w2, 0)[rows]
@@ -319,6 +322,8 @@ def _convolution(share: float, scale: float) -> Contest:
             c_loop(lambda: native.into(
                 (few.size, 8), "convolution", n, few.size, few, *_csr_parts(a)[1:], x, w1, w2,
                 np.int32(share > 0.1), mark, near, xw, inner, native.OUT)),
+            Peer(*WHOLE.split(" ", 1), lambda: all_nodes().compute(),
+                 read=lambda y: y.to_numpy()[rows]),
         ),
         (ta, tx, t1, t2),
         share=_needed(a, rows, (64, 32, 8)),

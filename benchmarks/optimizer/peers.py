@@ -18,6 +18,7 @@ from suite.case import Job, Peer, Problem
 
 #: The label of the hand-written loop: a target of its own, not one of the peers.
 LOOP = "c loop"
+WHOLE = "tensorel all nodes"  # our own program for all of the answer, beside one for a part of it
 #: A query that runs longer is interrupted and counts as not run.
 QUERY_SECONDS = 5.0
 #: Products of more multiplications are not given to a naive peer: a result may have as many

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from optimizer import growth
 from optimizer.contest import HIT_LIMIT, LOOP_BEHIND, PLAN_LIMIT, Result
 from optimizer.grams import MORE
+from optimizer.peers import WHOLE
 from suite.report import _table
 
 Rows = Sequence[Result]
@@ -66,14 +67,14 @@ def _duck(labels: Sequence[str]) -> Callable[[Result], float | None]:
 
 def _convolution(rows: Rows, measure: int, of: str) -> tuple[str, str]:
     """By one of the two measures of ``Contest.share``; every asked part must keep to it."""
-    found = {r.name: r for r in rows if r.name.startswith("convolution") and r.ours}
-    whole = found.pop("convolution 100%", None)
-    if whole is None or "convolution 0.1%" not in found:
+    found = [r for r in rows if r.name.startswith("convolution") and r.ours
+             and r.name != "convolution 100%" and WHOLE in r.peers]
+    if not found:
         return "not measured", "-"
     held, words = True, []
-    for r in found.values():
+    for r in found:
         assert r.share is not None
-        spent, share = min(r.ours.values()) / min(whole.ours.values()), r.share[measure]
+        spent, share = min(r.ours.values()) / r.peers[WHOLE], r.share[measure]
         held &= spent <= PROPORTION * share
         words.append(f"{r.name.split()[-1]} of the nodes: {spent:.1%} of the whole's time for "
                      f"{share:.1%} of {of}")

@@ -12,7 +12,6 @@ from tensorel.ir.nodes import Axis, Const, Expr, Index, Read, const, reads_in
 from tensorel.kernels.lower import absent
 from tensorel.kernels.support import Analysis, Formula, repeat_constant, rounds
 from tensorel.plan.estimate import filled, formula_density
-from tensorel.plan.loops import operand
 from tensorel.plan.simulate import Simulation
 from tensorel.records import cached_property
 from tensorel.stats.pointset import Relation, everything
@@ -51,10 +50,7 @@ class Aggregate:
             if background is not None:
                 self.fill = background
         self._count_missing(op, strict)
-        self.operands = [
-            operand(r, chooser.known_of(r.tensor).levels, chooser.known_of(r.tensor).count)  # type: ignore[arg-type]
-            for r in reads_in(body)
-        ]
+        self.operands = [self.chooser.operand(r) for r in reads_in(body)]
 
     def _count_missing(self, op: ops.Operator | None, strict: bool) -> None:
         """Does the reduction meet points that are not stored and do not equal its identity?"""
@@ -143,6 +139,8 @@ class Aggregate:
     def _density(self, read: Read) -> float:
         known = self.chooser.known_of(read.tensor)  # type: ignore[arg-type]
         size = math.prod(float(n) for n in known.source.shape)
+        if known.restricted is not None:  # where somebody asks
+            size *= known.restricted[1]
         return min(known.count / size, 1.0) if size else 0.0
 
     @cached_property

@@ -106,6 +106,7 @@ class Chooser(IndexSolver):
             known = replace(known, slot=slot, source=Source(
                 slot, source.shape, source.dtype, source.fill))
             self.known[slot] = known
+        known.restricted = self.program.restricted.get(d.ref)
         self.known[d.ref] = known
         return known
 

@@ -43,7 +43,7 @@ from tensorel.stats.facts import TensorStats
 from tensorel.stats.pilot import Edge
 from tensorel.stats.pointset import Relation, everything
 from tensorel.stats.reading import as_stats
-from tensorel.stats.reduction import project
+from tensorel.stats.reduction import in_slices, project
 
 
 def order_contractions(program: Program) -> None:
@@ -120,6 +120,10 @@ def _factors(program: Program, exprs: list[Expr], times: ops.Operator, sizes: Si
         inner = {a.name: a.extent for r in inner_reductions(e) for a in r.axes}  # sums within it
         relation = None if full else project(
             estimator.relation(cover.support, own | inner, exact), own)
+        sure = [] if relation is None else _sure(program, e)
+        for name, share in sure:
+            assert relation is not None
+            relation = in_slices(relation, name, share)
         plain = isinstance(e, Read) and full and all(isinstance(i, Index) for i in e.indices)
         one = factors_of(e, times)[0]  # a power is stored as its base is
         order, direct, runs = _stored(one)
@@ -127,7 +131,8 @@ def _factors(program: Program, exprs: list[Expr], times: ops.Operator, sizes: Si
         found.append(Factor(1 << k, sizes.mask(e.free), relation, full, plain,
                             tuple([sizes.bit[n] for n in order]), sizes.mask(direct),
                             sizes.mask(runs), edge, *_axes(e, sizes, edge),
-                            tail=sizes.mask(_tail(one, order, relation))))
+                            tail=sizes.mask(_tail(one, order, relation)),
+                            sure=sizes.mask([name for name, _ in sure])))
     return found
 
 
@@ -164,6 +169,16 @@ def _stored(e: Expr) -> tuple[list[str], list[str], list[str]]:
             return ([n for n, _ in levels], [n for n, x in levels if findable(x)],
                     [n for n, x in levels if getattr(x, "runs", False)])
     return [], [], []
+
+
+def _sure(program: Program, e: Expr) -> list[tuple[str, float]]:
+    """The index at which a tensor has all that its readers ask for, and the share that it has: it
+    was restricted to these."""
+    if not isinstance(e, Read) or e.tensor.data not in program.restricted:  # type: ignore[attr-defined]
+        return []
+    axis, share = program.restricted[e.tensor.data]  # type: ignore[attr-defined]
+    at = e.indices[axis]
+    return [(at.name, share)] if isinstance(at, Index) else []
 
 
 def _tail(e: Expr, order: list[str], relation: Relation | None) -> list[str]:
@@ -229,6 +244,9 @@ class _Emitter:
         relation = factor.relation or everything({a.name: a.extent for a in own})
         self.program.stats[source.data] = Stats(
             self.sizes.entries(factor), size, factor.dense, partial(_facts, relation, names))
+        for n in self.sizes.named(factor.sure):
+            self.program.restricted[source.data] = (
+                names.index(n), min(relation.distinct[n] / self.sizes.extents[n], 1.0))
         self.made.append(t)
         return Read(source, tuple(Index(n) for n in names))
 

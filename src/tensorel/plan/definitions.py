@@ -110,12 +110,15 @@ class Program:
     decisions: Decisions = field(default_factory=Decisions)
     keys: Keys | None = None  # what stored tensors and definitions are known by
     asked: dict[Question, bool] = field(default_factory=dict)  # of data, by all ways to write it
+    #: by Ref, the axis at which it has what its readers ask for alone, and which share that is
+    restricted: dict[object, tuple[int, float]] = field(default_factory=dict)
 
     def copy(self) -> Program:
         """The same program, free to go another way."""
         return Program(list(self.definitions), list(self.results), dict(self.stats), self.config,
                        self.counter, dict(self.fired), self.decisions,
-                       None if self.keys is None else self.keys.copy(), self.asked)
+                       None if self.keys is None else self.keys.copy(), self.asked,
+                       dict(self.restricted))
 
     def fresh(self, hint: str = "t") -> str:
         self.counter += 1

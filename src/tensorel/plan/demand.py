@@ -266,6 +266,7 @@ def _apply(program: Program, d: Definition, at: int, s: Slices) -> Source:
     sets, asked = _set_of(program, s, axis)
     changed = _restricted(d, d.tensor, Read(asked, (Index(axis.name),)))
     old = program.stats.get(d.ref)
+    program.restricted[changed.ref] = s.axis, s.share
     if old is not None:
         program.stats[changed.ref] = Stats(old.count * s.share, old.size, False)
     instead: dict[object, Source] = {d.ref: changed.source()}

@@ -168,10 +168,10 @@ class Search:
         count = sizes.actual(parts, kept) if sizes.actual is not None else None
         shape = self._shape(indices, masks) if count is None else None
         alike = None if shape is None else self._alike.get(shape)
-        tail = self._tail(chosen, kept)
+        tail, sure = self._tail(chosen, kept), self._sure(chosen, kept)
         if alike is not None:
             return Factor(parts, kept, None if alike.where is None else result, alike.dense,
-                          alike.plain, size=sizes.entries(alike), tail=tail)
+                          alike.plain, size=sizes.entries(alike), tail=tail, sure=sure)
         relation = result()
         if relation is not None:
             self.budget.left -= 3  # about as long as costing so many steps
@@ -179,10 +179,15 @@ class Search:
             relation = resized(relation, count)
         full = relation is None \
             or relation.estimate > sizes.costs.dense_vector * sizes.room(kept)
-        made = Factor(parts, kept, relation, full, full, tail=tail)
+        made = Factor(parts, kept, relation, full, full, tail=tail, sure=0 if full else sure)
         if shape is not None:
             self._alike[shape] = made
         return made
+
+    def _sure(self, chosen: int, kept: int) -> int:
+        """The index at which a result has all that others ask for, as its one sparse factor."""
+        sparse = [n.factor for n in self.members(chosen) if not n.factor.dense]
+        return sparse[0].sure & kept if len(sparse) == 1 else 0
 
     def _tail(self, chosen: int, kept: int) -> int:
         """The one index of a result that no factor restricts: rows that are there at all are

@@ -34,6 +34,8 @@ class Known:
     token: Hashable = None  # the stored tensor itself, by a number
     rows: Callable[[], Rows | None] | None = None  # the pattern of a stored matrix
     reach: Callable[[], float] | None = None  # see ``stats.reach``
+    #: the axis at which it has what its readers ask for alone, and which share that is
+    restricted: tuple[int, float] | None = None
 
 
 def level_sizes(fmt: Format, shape: tuple[int, ...], count: float) -> tuple[float, ...]:

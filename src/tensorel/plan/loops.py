@@ -30,11 +30,12 @@ class Operand:
     marked: bool = False  # a workspace
     edges: int = 0  # stored matrices that it has the entries of, as a pilot numbers them
     runs: tuple[float, ...] = ()  # entries that a walk over a level passes for each coordinate
+    sure: object = None  # the index at which it has all that is asked for
 
     def at(self, read: Read, axes: tuple[object, ...], edges: int) -> Operand:
         """The same storage read elsewhere."""
         return Operand(read, axes, self.full, self.segments, self.findable, self.count,
-                       self.sparse, self.whole_lookup, self.marked, edges, self.runs)
+                       self.sparse, self.whole_lookup, self.marked, edges, self.runs, self.sure)
 
     @cached_property
     def rank(self) -> int:
@@ -63,8 +64,8 @@ class Operand:
 Turn = tuple[Operand, tuple[str, ...]]
 
 
-def operand(read: Read, levels: tuple[float, ...], count: float, fmt: Format | None = None
-            ) -> Operand:
+def operand(read: Read, levels: tuple[float, ...], count: float, fmt: Format | None = None,
+            restricted: tuple[int, float] | None = None) -> Operand:
     """``levels``: number of nodes of each level of the operand's format, or of ``fmt``."""
     slot = read.tensor.data  # type: ignore[attr-defined]
     assert isinstance(slot, Slot)
@@ -77,7 +78,8 @@ def operand(read: Read, levels: tuple[float, ...], count: float, fmt: Format | N
     lookup = type(fmt).lookup is not Format.lookup
     runs = tuple(count / max(n, 1.0) if getattr(level, "runs", False) else 1.0
                  for level, n in zip(fmt.levels, levels))
-    return Operand(read, axes, full, segments, direct, count, not fmt.is_dense, lookup, runs=runs)
+    return Operand(read, axes, full, segments, direct, count, not fmt.is_dense, lookup, runs=runs,
+                   sure=None if restricted is None else read.indices[restricted[0]])
 
 
 def findable(level: Level) -> bool:
@@ -96,7 +98,7 @@ def converted(o: Operand, order: tuple[str, ...], extents: dict[str, int]) -> Op
         nodes = max(here, 1.0)
     rank = len(axes)
     return Operand(o.read, axes, (False,) * rank, tuple(segments), (False,) * rank, o.count,
-                   True, False, edges=o.edges)
+                   True, False, edges=o.edges, sure=o.sure)
 
 
 def orders(names: list[str], operands: list[Operand], hurried: bool = False

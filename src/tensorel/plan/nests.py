@@ -23,7 +23,6 @@ from tensorel.plan.loops import (
     converted,
     is_plain,
     is_turnable,
-    operand,
     orders,
 )
 from tensorel.plan.outputs import Choice, Outputs
@@ -276,8 +275,7 @@ class NestSearch(Outputs):
 
     def _operand(self, r: Read) -> Operand:
         if r not in self.made:
-            known = self.chooser.known_of(r.tensor)  # type: ignore[arg-type]
-            self.made[r] = operand(r, known.levels, known.count)
+            self.made[r] = self.chooser.operand(r)
         return self.made[r]
 
     def _reads(self, body: Expr) -> list[Read]:

@@ -240,7 +240,8 @@ class _Loops:
                     sim.cost += iters * segment * (o.runs[depth[o]] - 1.0) * costs.dense_step
             else:
                 self._follow(o, per, segment)
-                if o.read in support.needed and not (met is not None and o.edges):
+                if o.read in support.needed and not (met is not None and o.edges) \
+                        and o.axes[depth[o]] is not o.sure:
                     keep *= min(segment / max(extent, 1.0), 1.0)
             depth[o] += 1
         bound.add(name)
@@ -297,7 +298,8 @@ class _Loops:
                 if met is not None and k and o.edges and not o.edges & (o.edges - 1):
                     segment = met.searched(o.edges, o.names[k])
                 sim.cost += visits * costs.search_step * math.log2(segment + 2.0)
-                if o.read in support.needed and not (met is not None and o.edges):
+                if o.read in support.needed and not (met is not None and o.edges) \
+                        and o.axes[k] is not o.sure:
                     keep *= min(o.segments[k] / _extent(o, k), 1.0)
             k += 1
         self.depth[o] = k

@@ -15,7 +15,7 @@ from tensorel.records import dataclass, field
 from tensorel.stats.combine import extend, join, matches
 from tensorel.stats.pilot import Edge, is_worthwhile, join_size
 from tensorel.stats.pointset import Relation
-from tensorel.stats.reduction import project, projected_estimate
+from tensorel.stats.reduction import asked_for, project, projected_estimate
 
 PAIRED = 8  # up to so many factors are compared each with each
 
@@ -30,7 +30,7 @@ class Factor:
     ``runs``: those that its list repeats at every entry. ``edge``: the
     stored matrix that it is, for pilots. ``tensor``: what it reads, at the indices ``axes``; those
     whose order does not matter together. ``tail``: of a sparse one, an index that it has in full
-    below each of its positions."""
+    below each of its positions; ``sure``: one at which it has all that others ask for."""
 
     parts: int
     free: int
@@ -49,6 +49,7 @@ class Factor:
     views: dict[int, Relation] = field(default_factory=dict)
     size: float | None = None
     tail: int = 0
+    sure: int = 0
 
     @property
     def relation(self) -> Relation | None:
@@ -155,9 +156,11 @@ class Sizes:
 
     def result(self, group: Sequence[Factor], kept: int) -> Relation | None:
         """The cells of the join reduced to the indices that stay; None: all of them."""
-        sparse = [f.relation for f in group if not f.dense and f.relation is not None]
-        if not sparse:
+        listed = [f for f in group if not f.dense and f.relation is not None]
+        if not listed:
             return None
+        sparse = [_sure(f) if not any(f.sure & g.free for g in listed if g is not f)
+                  else asked_for(_sure(f), *self.named(f.sure)) for f in listed]
         names = dict.fromkeys(n for f in group for n in self.named(f.free))
         met = extend(join(*sparse), {n: self.extents[n] for n in names})
         return project(met, self.named(kept))
@@ -201,6 +204,10 @@ class Sizes:
             chance = self.count(f, a) * self.count(g, b) / self.room(shared)
             met = matches(self.projection(f, a), self.projection(g, b),
                           frozenset(self.named(shared)))
+            if f.sure == shared:  # whatever g asks for is there
+                met = max(met, chance * self.room(shared) / max(self.count(f, shared), 1.0))
+            if g.sure == shared:
+                met = max(met, chance * self.room(shared) / max(self.count(g, shared), 1.0))
             found = self._lifts[key] = met / chance if chance > 0 else 1.0
         return found
 

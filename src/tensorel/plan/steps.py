@@ -146,6 +146,11 @@ class StepBuilder:
     def known_of(self, source: Source) -> Known:
         return self.known[source.data]
 
+    def operand(self, read: Read) -> Operand:
+        """A read as it is stored."""
+        known = self.known_of(read.tensor)  # type: ignore[arg-type]
+        return operand(read, known.levels, known.count, restricted=known.restricted)
+
     def nest(self, name: str, axes: tuple[Axis, ...], op: ops.Operator | None,
               reduced: tuple[Axis, ...], body: Expr, fill: Const, want: Format | None,
               keep_fill: bool = False, fused: Mapping[Source, Fused] | None = None,
@@ -245,7 +250,8 @@ class StepBuilder:
         """The operand as it will be when it is stored again in this order."""
         known = self.known_of(o.read.tensor)  # type: ignore[arg-type]
         fmt = self._reordered(o, order)
-        made = operand(o.read, level_sizes(fmt, known.source.shape, known.count), o.count, fmt)
+        made = operand(o.read, level_sizes(fmt, known.source.shape, known.count), o.count, fmt,
+                       known.restricted)
         made.edges = o.edges
         return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection
 from functools import partial
 from math import expm1, inf, prod
@@ -175,3 +176,22 @@ def restrict(r: Relation, name: str, fraction: float | None = None, bound: float
                     r.grids, r.larger)
 
 
+def in_slices(r: Relation, name: str, share: float) -> Relation:
+    """As many points, at a share of the values of an index."""
+    other = copy.copy(r)
+    other.distinct = {**r.distinct, name: min(r.extents[name] * share, r.estimate)}
+    return other
+
+
+def asked_for(r: Relation, name: str) -> Relation:
+    """As it looks to somebody who asks at such values of an index alone as it has: as if it had
+    all of them."""
+    factor = r.extents[name] / max(r.distinct[name], 1.0)
+    if factor <= 1.0:
+        return r
+    other = copy.copy(r)
+    other.estimate = r.estimate * factor
+    other.distinct = {**r.distinct, name: float(r.extents[name])}
+    other.counts = {n: flat(other.estimate / r.extents[name]) if n == name else scaled(c, factor)
+                    for n, c in r.counts.items()}
+    return other
