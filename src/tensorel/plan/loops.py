@@ -101,10 +101,11 @@ def converted(o: Operand, order: tuple[str, ...], extents: dict[str, int]) -> Op
                    True, False, edges=o.edges, sure=o.sure)
 
 
-def orders(names: list[str], operands: list[Operand], hurried: bool = False
+def orders(names: list[str], operands: list[Operand], brief: bool = False, hurried: bool = False
            ) -> list[tuple[str, ...]]:
-    """Candidate loop orders: all of them, or those that follow one operand's levels."""
-    if len(names) <= (HURRIED_PERMUTED if hurried else MAX_PERMUTED):
+    """Candidate loop orders: all of them, or those that follow one operand's levels. ``brief``:
+    all orders of fewer loops; ``hurried``: and fewer operands are followed."""
+    if len(names) <= (HURRIED_PERMUTED if brief or hurried else MAX_PERMUTED):
         return list(itertools.permutations(names))
     found: dict[tuple[str, ...], None] = {tuple(names): None}
     for group in itertools.permutations(operands[: 2 if hurried else 4]):

@@ -48,7 +48,7 @@ class NestSearch(Outputs):
 
     def _orders(self) -> list[tuple[str, ...]]:
         """Loop orders; the reduced indices of sums whose order shows stay as they were written."""
-        found = orders(list(self.extents), self.operands, self.chooser.hurried)
+        found = orders(list(self.extents), self.operands, self.chooser.brief, self.chooser.hurried)
         if not self.sequential:
             return found
         wanted = [n for n in self.extents if n in self.reduced]

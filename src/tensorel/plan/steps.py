@@ -41,7 +41,7 @@ from tensorel.storage.registry import resolve
 _TURNED = {"dense": "dense_f", "dense_f": "dense"}
 
 
-MANY = 24  # programs of more definitions have fewer ways tried for each
+SOME, MANY = 12, 24  # programs of more definitions have fewer ways tried for each
 
 
 class StepBuilder:
@@ -56,7 +56,7 @@ class StepBuilder:
         self.looped: dict[str, tuple[float, float]] = {}  # least cost of loops, points visited
         self.strict = program.config.strict
         self.analysis = Analysis(self.strict)
-        self.hurried = len(program.definitions) > MANY
+        self.brief, self.hurried = (len(program.definitions) > n for n in (SOME, MANY))
         self.costs = program.config.costs
 
     def add_step(self, step: Step, count: float) -> Known:
