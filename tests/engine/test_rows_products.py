@@ -137,3 +137,18 @@ def test_few_rows_stay_rows() -> None:
         found = program.compute()
         assert found.format == ";0;1", k
         np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_the_memory_limit_holds() -> None:
+    rng = np.random.default_rng(9)
+    a = np.zeros((4000, 6))
+    a[::50] = rng.random((80, 6))
+    t, wide = tr.tensor(a, format=";0;1"), tr.asarray(rng.random((6, 40000)))  # 25.6 MB
+    for limit in ("3MB", "10MB", "20MB"):
+        with tr.options(memory=limit), pytest.raises(tr.errors.MemoryLimitError):
+            (t @ wide).compute()
+    rows = tr.tensor((rng.random(4000) < 0.5).astype(float), format="coo")  # half, not known
+    with tr.options(memory="30MB"), pytest.raises(tr.errors.MemoryLimitError):
+        ((rows[:, None] * tr.asarray(rng.random((1, 6)))) @ wide).compute(format=";0;1")
+    with tr.options(memory="100MB"):
+        assert (t @ wide).compute().shape == (4000, 40000)

@@ -289,7 +289,7 @@ def _least_bytes(step: Step) -> float:
     """What the step surely allocates."""
     if step.target.format.is_dense:
         return math.prod(float(n) for n in step.shape) * step.dtype.itemsize / step.blocks
-    return step.bytes_ * 0.5 if isinstance(step, KernelStep) else 0.0
+    return step.bytes_ * 0.5 if isinstance(step, (KernelStep, BlasStep)) else 0.0
 
 
 def run_step(step: Step, values: dict[str, Stored], config: Config, budget: int) -> Stored:
@@ -297,7 +297,7 @@ def run_step(step: Step, values: dict[str, Stored], config: Config, budget: int)
         case KernelStep():
             return run_kernel(step, values, config, budget)
         case BlasStep():
-            return run_blas(step, values)
+            return run_blas(step, values, config, budget)
         case ConvertStep():
             assert step.format is not None
             source = values[step.source]

@@ -6,12 +6,15 @@ import math
 
 import numpy as np
 
+from tensorel.config import Config
+from tensorel.errors import MemoryLimitError
 from tensorel.plan.physical import BlasStep
 from tensorel.storage.convert import dense_view, to_dense
+from tensorel.storage.limits import show_bytes
 from tensorel.storage.stored import Stored
 
 
-def run_blas(step: BlasStep, values: dict[str, Stored]) -> Stored:
+def run_blas(step: BlasStep, values: dict[str, Stored], config: Config, budget: int) -> Stored:
     """Batch labels first, then free, then summed: one matmul over views. Of a tensor that keeps
     some positions, each with all that is below it, the positions are one label, and stay."""
     left, right = values[step.left], dense_array(values[step.right])
@@ -20,7 +23,16 @@ def run_blas(step: BlasStep, values: dict[str, Stored]) -> Stored:
     if step.listed:
         whole = tuple([left.shape[a] for a in left.format.order[step.listed :]])
         x = left.arrays["val"].reshape(-1, *whole)
-        la, out = ("", *la[step.listed :]), ("", *out[step.listed :])
+        inner = out[step.listed :]
+        wide = math.prod([n for i, n in zip(ra, right.shape) if i in inner] + [
+            n for i, n in zip(la[step.listed :], whole) if i in inner])
+        if x.shape[0] * wide * step.dtype.itemsize > budget:  # how many there are is known now
+            raise MemoryLimitError(
+                f"the result of step '{step.text}' grew past the memory limit of "
+                f"{show_bytes(config.memory)}; it was stopped",
+                limit=config.memory, step=step.text,
+                hint="ask for fewer rows, or raise the limit with tr.options(memory=...)")
+        la, out = ("", *la[step.listed :]), ("", *inner)
         arrays = {name: a for name, a in left.arrays.items() if name != "val"}
     else:
         x = dense_array(left)

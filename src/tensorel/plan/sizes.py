@@ -87,7 +87,7 @@ def bits(mask: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _sure(f: Factor) -> Relation:
+def _points_of(f: Factor) -> Relation:
     """Of a sparse factor, which has its points."""
     found = f.relation
     assert found is not None
@@ -159,18 +159,18 @@ class Sizes:
         listed = [f for f in group if not f.dense and f.relation is not None]
         if not listed:
             return None
-        sparse = [_sure(f) if not any(f.sure & g.free for g in listed if g is not f)
-                  else asked_for(_sure(f), *self.named(f.sure)) for f in listed]
+        sparse = [_points_of(f) if not any(f.sure & g.free for g in listed if g is not f)
+                  else asked_for(_points_of(f), *self.named(f.sure)) for f in listed]
         names = dict.fromkeys(n for f in group for n in self.named(f.free))
         met = extend(join(*sparse), {n: self.extents[n] for n in names})
         return project(met, self.named(kept))
 
     def projection(self, f: Factor, mask: int) -> Relation:
         if mask == f.free:
-            return _sure(f)
+            return _points_of(f)
         found = f.views.get(mask)
         if found is None:
-            found = f.views[mask] = project(_sure(f), self.named(mask))
+            found = f.views[mask] = project(_points_of(f), self.named(mask))
         return found
 
     # -- numbers -------------------------------------------------------------------------------
@@ -185,10 +185,10 @@ class Sizes:
                 found = self.entries(f)
             elif mask & (mask - 1):
                 view = f.views.get(mask)
-                found = projected_estimate(_sure(f), self.named(mask)) if view is None \
+                found = projected_estimate(_points_of(f), self.named(mask)) if view is None \
                     else view.estimate
             else:
-                found = _sure(f).distinct[self.names[mask.bit_length() - 1]] if mask else 1.0
+                found = _points_of(f).distinct[self.names[mask.bit_length() - 1]] if mask else 1.0
             f.counts[mask] = found
         return found
 
