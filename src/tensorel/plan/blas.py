@@ -116,15 +116,15 @@ def blas_step(chooser: StepBuilder, name: str, lam: Lambda, op: ops.Operator | N
         bytes_ = chooser.bytes_of(fmt, lam.shape, body.dtype, size)
         most = min(chooser.bound_of(known[0]) / max(wide * item, 1.0), room) * narrow
         bound = 2 * chooser.bytes_of(fmt, lam.shape, body.dtype, most)
-        summed = math.prod(float(a.extent) for a in reduced)
     else:
         fmt = resolve("dense", lam.shape, body.dtype)
         size = math.prod(float(n) for n in lam.shape)
         slot = chooser.slot(name, fmt, body.dtype, lam.shape, size)
         bytes_ = size * item
-        bound, summed = 2 * bytes_, math.prod(float(a.extent) for a in reduced)
+        bound = 2 * bytes_
     from_names: dict[Tensor, str] = {p.read.tensor: p.slot.name for p in (left, right)}
     text = partial(_text, name, tuple(a.name for a in lam.axes), sorted(names), body, from_names)
+    summed = math.prod(float(a.extent) for a in reduced)
     copies = sum(k.count * item for k in known)
     work = size * summed / chooser.costs.blas_speed + (bytes_ + copies) * chooser.costs.memory
     return BlasStep(

@@ -135,8 +135,8 @@ class _Splitter:
                     return self._quarters(r, x, name, other, extents)
                 self.pieces += 1
                 r = self._shared(r, name, own)
-                first = self._piece(r, name, 0, t, extents)
-                second = self._piece(r, name, t, own[name], extents)
+                first = self._block(r, {name: (0, t)}, extents)
+                second = self._block(r, {name: (t, own[name])}, extents)
                 return Call(ops.where, (x.args[0], *((first, second) if below else
                                                      (second, first))))
         return r
@@ -198,9 +198,6 @@ class _Splitter:
         inner = extents | {a.name: a.extent for a in axes}
         body = shifted(decide(r.body, inner | {name: hi}, name, lo), name, lo)
         return self._reduce(Reduce(r.op, axes, self._go(body, inner)), extents)
-
-    def _piece(self, r: Reduce, name: str, lo: int, hi: int, extents: dict[str, int]) -> Expr:
-        return self._block(r, {name: (lo, hi)}, extents)
 
     def _block(self, r: Reduce, ranges: dict[str, tuple[int, int]], extents: dict[str, int]
                ) -> Expr:
