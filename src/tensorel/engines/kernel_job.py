@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorel import recycling
 from tensorel.config import Config
 from tensorel.errors import EngineError, MemoryLimitError
 from tensorel.ir.nodes import Expr, Read, Source
@@ -51,18 +52,14 @@ class Blank:
             assert nest.op is not None and nest.op.identity is not None
             value = out.dtype.type(nest.op.identity(out.dtype))
         if lowered.covers_all and not lowered.accumulates:
-            self.make: Callable[..., Array] = np.empty
+            self.make: Callable[..., Array] = recycling.empty
         elif value.tobytes() == out.dtype.type(0).tobytes():
-            self.make = np.zeros
+            self.make = recycling.zeros
         else:
-            self.make = partial(_full, value)
+            self.make = partial(recycling.full, value=value)
 
     def __call__(self) -> Array:
-        return self.make(self.size, self.dtype)
-
-
-def _full(value: object, size: int, dtype: np.dtype[Any]) -> Array:
-    return np.full(size, value, dtype)
+        return self.make(self.size, dtype=self.dtype)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorel import recycling
 from tensorel.config import Config
 from tensorel.engines.appending import Collector
 from tensorel.engines.combine import combine_list, repeat_missing
@@ -112,7 +113,7 @@ def _run_shared(job: Job) -> Stored:
     """New values beside the index arrays of an operand."""
     assert job.out.pattern is not None
     operand = job.values[job.out.pattern.tensor.data.name]  # type: ignore[attr-defined]
-    values = np.empty(operand.arrays["val"].size, job.out.dtype)
+    values = recycling.empty(operand.arrays["val"].size, job.out.dtype)
     workers = job.workers
     ranges = job.ranges(workers, piece=workers * PIECE_COST)
     calls = [job.ready.kernel.bind(job.arrays({"val": values} | job.scratch()), (), job.scalars())
@@ -286,7 +287,8 @@ def _run_bucket(job: Job) -> Stored:
     total = int(whole.sum(dtype=np.int64))
     pos = _bounds_of(whole, total)
     made: dict[str, Array] = {
-        "idx1": np.empty(total, job.out.index_dtypes[1]), "val": np.empty(total, job.out.dtype)}
+        "idx1": recycling.empty(total, job.out.index_dtypes[1]),
+        "val": recycling.empty(total, job.out.dtype)}
     counts[1:] = np.cumsum(counts[:-1], axis=0)
     counts[0] = 0
     counts += pos[:-1].astype(places)

@@ -13,6 +13,7 @@ from weakref import ref
 
 import numpy as np
 
+from tensorel import recycling
 from tensorel.config import Config
 from tensorel.engines import bulk
 from tensorel.engines.binding import Bound, bind
@@ -58,13 +59,14 @@ _tokens = itertools.count()
 @dataclass(slots=True)
 class Planned:
     """A plan with what the check of its memory asks first: the most bytes that a step surely
-    allocates, and the size of its largest dense result. ``fresh``: it has not run yet, so its
-    estimates are to be compared with what it does; ``stale``: they were far off, and another plan
-    may be better."""
+    allocates, the size of its largest dense result, and what all may take at once. ``fresh``: it
+    has not run yet, so its estimates are to be compared with what it does; ``stale``: they were
+    far off, and another plan may be better."""
 
     plan: Plan
     least: float
     densest: float
+    most: float
     fresh: bool = True
     stale: bool = False
     final: bool = False  # made after such a comparison: there is no third
@@ -198,7 +200,7 @@ def planned(bound: Bound, formats: Sequence[object], config: Config,
     return Planned(
         plan, max([_least_bytes(s) for s in plan.steps], default=0.0),
         max([s.bytes_ for s in plan.steps if s.target.format.is_dense], default=0.0),
-        blocked=blocked)
+        plan.peak_bound(0), blocked=blocked)
 
 
 def evaluate(nodes: Sequence[Tensor], config: Config,
@@ -224,6 +226,8 @@ def execute(run: Run, analyze: bool = False) -> list[Stored]:
     plan, config = run.planned.plan, run.config
     if run.held + run.planned.least > config.memory or run.planned.densest > config.densify:
         check_memory(run)
+    if run.held + run.planned.most + recycling.REGIONS.bytes_ > config.memory:
+        recycling.REGIONS.release()  # what was kept is not this program's
     values = dict(run.inputs)
     held = run.held
     watch = run.planned.watch

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from tensorel import recycling
 from tensorel.config import Config
 from tensorel.errors import MemoryLimitError
 from tensorel.plan.physical import BlasStep
@@ -53,13 +54,13 @@ BLAS_PIECE = 4e9  # multiply-adds between two looks at signals: some tenths of a
 def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """NumPy's matmul; long ones run in pieces of their first axis, so that Ctrl-C is heard."""
     work = float(x.size) * y.shape[-1]
+    if x.ndim == 2 and TURNED <= work <= BLAS_PIECE and x.dtype.kind in "fc" \
+            and 1 < y.shape[1] <= x.shape[0] // NARROW:
+        return recycling.contiguous(np.matmul(y.T, x.T).T)
+    result = recycling.empty((*x.shape[:-1], y.shape[-1]), np.result_type(x, y))
     if work <= BLAS_PIECE or x.shape[0] < 2:
-        if x.ndim == 2 and work >= TURNED and 1 < y.shape[1] <= x.shape[0] // NARROW \
-                and x.dtype.kind in "fc":
-            return np.ascontiguousarray(np.matmul(y.T, x.T).T)
-        return np.asarray(np.matmul(x, y))
+        return np.matmul(x, y, out=result)
     batched = x.ndim > 2
-    result = np.empty((*x.shape[:-1], y.shape[-1]), np.result_type(x, y))
     rows = max(int(x.shape[0] * BLAS_PIECE / work), 1)
     for at in range(0, x.shape[0], rows):
         piece = slice(at, at + rows)

@@ -3,52 +3,25 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 
 from tensorel.ir.nodes import DType
-from tensorel.kernels.growing import MAPPED
-from tensorel.kernels.symbols import libc
+from tensorel.recycling import MAPPED, REGIONS, Owner, c_function, resized, span
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _Two, _Four = ctypes.c_longlong * 2, ctypes.c_longlong * 4
+SLACK = 0.5  # a region is cut where less of it is used
 
-
-def _c_function(name: str, result: object, *arguments: object) -> Callable[..., Any]:
-    function = getattr(libc(), name)
-    function.restype = result
-    function.argtypes = arguments
-    return cast(Callable[..., Any], function)
-
-
-_free = _c_function("free", None, ctypes.c_void_p)
-_realloc = _c_function("realloc", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-_mmap = _c_function(
-    "mmap", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
-    ctypes.c_int, ctypes.c_longlong,
-)
-_munmap = _c_function("munmap", ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
-_madvise = _c_function("madvise", ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-_mremap = _c_function(
-    "mremap" if sys.platform == "linux" else "realloc", ctypes.c_void_p, ctypes.c_void_p,
-    ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int,
-)
-_FAILED = 2**64 - 1
+_free = c_function("free", None, ctypes.c_void_p)
+_realloc = c_function("realloc", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 
 def _allocate(size: int) -> int:
-    """Memory for a buffer: pages of its own from ``MAPPED`` bytes on, as in kernels. Large pages
-    are asked for, as NumPy does: most of the cost of fresh memory is page faults."""
-    if size < MAPPED:
-        return _realloc(None, size) or 0
-    pointer = _mmap(None, size, 3, 34, -1, 0)  # read and write, private, anonymous
-    if pointer is None or pointer == _FAILED:
-        return 0
-    _madvise(pointer, size, 14)  # MADV_HUGEPAGE
-    return int(pointer)
+    """Memory for a buffer, as in kernels: from ``MAPPED`` bytes on a region."""
+    return _realloc(None, size) or 0 if size < MAPPED else REGIONS.take(size)[0]
 
 
 def _release(pointer: int, size: int) -> None:
@@ -56,34 +29,11 @@ def _release(pointer: int, size: int) -> None:
     if size < MAPPED:
         _free(pointer)
     else:
-        _munmap(pointer, size)
+        REGIONS.give(pointer, size)
 
 
-def _shrink(pointer: int, size: int, wanted: int) -> int:
-    """The same memory cut to ``wanted`` bytes; how it was allocated stays."""
-    if size < MAPPED:
-        return _realloc(pointer, wanted) or pointer
-    _mremap(pointer, size, wanted, 1)
-    return pointer
-
-
-class _Memory:
-    """Memory from C that an array owns."""
-
-    def __init__(self, pointer: int, count: int, dtype: DType, mapped: bool) -> None:
-        self.pointer = pointer
-        self.mapped = count * dtype.itemsize if mapped else 0
-        self.__array_interface__ = {
-            "data": (pointer, False), "shape": (count,), "typestr": dtype.str, "version": 3,
-        }
-
-    def __del__(
-        self, free: Callable[..., Any] = _free, unmap: Callable[..., Any] = _munmap
-    ) -> None:
-        if self.mapped:
-            unmap(self.pointer, self.mapped)
-        else:
-            free(self.pointer)
+def _free_heap(pointer: int, size: int) -> None:
+    _free(pointer)
 
 
 class GrowBuffer:
@@ -124,15 +74,22 @@ class GrowBuffer:
         return self.take()
 
     def take(self) -> Array:
-        """The values as an array that owns exactly their memory; the buffer is empty after."""
+        """The values as an array that owns their memory; the buffer is empty after. Room behind
+        them that nothing was written to is address space alone: it stays for the next of its
+        kind, unless there is much of it."""
         pointer, length, capacity = self.state[0], self.state[1], self.state[2]
         if length == 0:
             return np.empty(0, self.dtype)
-        item = self.dtype.itemsize
-        if length < capacity:
-            pointer = _shrink(pointer, capacity * item, length * item)
+        room, size = capacity * self.dtype.itemsize, length * self.dtype.itemsize
         self.state[0] = self.state[1] = self.state[2] = 0
-        return np.asarray(_Memory(pointer, length, self.dtype, capacity * item >= MAPPED))
+        if room < MAPPED:
+            if size < room:
+                pointer = _realloc(pointer, size) or pointer
+            return np.asarray(Owner(pointer, length, self.dtype, _free_heap, size))
+        if span(size) < SLACK * span(room):
+            resized(pointer, span(room), span(size))
+            room = size
+        return np.asarray(Owner(pointer, length, self.dtype, REGIONS.give, room))
 
     def extend(self, other: GrowBuffer, control: Control, more: int = 0) -> bool:
         """Append the values of another buffer, each with ``more`` added (integers wrap around);
@@ -155,7 +112,7 @@ class GrowBuffer:
         if new - old > control.budget:
             return False
         if old >= MAPPED:
-            pointer = _mremap(self.state[0], old, new, 1) or 0
+            pointer = resized(self.state[0], span(old), span(new))
         elif new < MAPPED:
             pointer = _realloc(self.state[0] or None, new) or 0
         else:
@@ -163,7 +120,7 @@ class GrowBuffer:
             if pointer:
                 ctypes.memmove(pointer, self.state[0], self.length * item)
                 _free(self.state[0])
-        if pointer in (0, _FAILED):
+        if not pointer:
             raise MemoryError(f"no memory for {capacity} values of {self.dtype.name}")
         control.state[1] -= new - old
         self.state[0], self.state[2] = pointer, capacity

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 
-#: Buffers of at least so many bytes are mapped pages of their own (on Linux): they grow without
-#: copying, and go back to the system as soon as they are dropped.
-MAPPED = 1 << 25 if sys.platform == "linux" else 1 << 62
+from tensorel.recycling import LARGE_PAGE, MAPPED
 
 _GROW_TEXT = """
 define internal i32 @tr.grow(ptr %state, i64 %need, ptr %control) cold noinline nounwind {
@@ -37,16 +35,20 @@ refuse:
 allocate:
   %size = mul i64 %new, %item
   %old = mul i64 %capacity, %item
+  %ends = add i64 %size, PAGE
+  %span = and i64 %ends, -LARGE
+  %ended = add i64 %old, PAGE
+  %spanned = and i64 %ended, -LARGE
   %mapped = icmp uge i64 %old, MAPPED
   br i1 %mapped, label %remap, label %plain
 remap:
-  %moved = call ptr (ptr, i64, i64, i32, ...) @mremap(ptr %data, i64 %old, i64 %size, i32 1)
+  %moved = call ptr (ptr, i64, i64, i32, ...) @mremap(ptr %data, i64 %spanned, i64 %span, i32 1)
   br label %check
 plain:
   %large = icmp uge i64 %size, MAPPED
   br i1 %large, label %map, label %heap
 map:
-  %fresh = call ptr @mmap(ptr null, i64 %size, i32 3, i32 34, i32 -1, i64 0)
+  %fresh = call ptr @mmap(ptr null, i64 %span, i32 3, i32 34, i32 -1, i64 0)
   %bad = icmp eq ptr %fresh, inttoptr (i64 -1 to ptr)
   br i1 %bad, label %fail, label %copy
 copy:
@@ -62,7 +64,7 @@ check:
   %lost = icmp eq ptr %big, inttoptr (i64 -1 to ptr)
   br i1 %lost, label %fail, label %advise
 advise:
-  %ignored = call i32 @madvise(ptr %big, i64 %size, i32 14)
+  %ignored = call i32 @madvise(ptr %big, i64 %span, i32 14)
   br label %done
 fail:
   %b = atomicrmw add ptr %budget, i64 %bytes monotonic
@@ -74,8 +76,9 @@ done:
   ret i32 0
 }"""
 
-_MREMAP = "call ptr (ptr, i64, i64, i32, ...) @mremap(ptr %data, i64 %old, i64 %size, i32 1)"
-GROW = _GROW_TEXT.replace("MAPPED", str(MAPPED))
+_MREMAP = "call ptr (ptr, i64, i64, i32, ...) @mremap(ptr %data, i64 %spanned, i64 %span, i32 1)"
+GROW = _GROW_TEXT.replace("MAPPED", str(MAPPED)).replace("LARGE", str(LARGE_PAGE)).replace(
+    "PAGE", str(LARGE_PAGE - 1))
 if sys.platform != "linux":  # nothing is mapped there, and there is no mremap to link
     GROW = GROW.replace(_MREMAP, "call ptr @realloc(ptr %data, i64 %size)")
 

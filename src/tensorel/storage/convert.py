@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from tensorel import recycling
 from tensorel.algebra.ops import DType, check_dtype
 from tensorel.storage.coo import Coo, IndexArray, ValueArray
 from tensorel.storage.format import FormatLike
@@ -140,7 +141,7 @@ def from_dense(array: object, fill: object = 0) -> Stored:
     native = given.astype(dtype, copy=False)
     column_major = native.flags.f_contiguous and not native.flags.c_contiguous
     turned = native.T if column_major else native
-    flat = np.ascontiguousarray(turned).reshape(-1)
+    flat = recycling.contiguous(turned).reshape(-1)
     format = resolve("dense_f" if column_major else "dense", native.shape, dtype)
     return Stored(format, native.shape, dtype, make_fill(fill, dtype), {"val": flat})
 
@@ -162,7 +163,7 @@ def _to_dense_format(stored: Stored, wanted: Stack) -> Stored:
         made = pack(entries(stored), wanted)
         return Stored(wanted, stored.shape, stored.dtype, stored.fill, made.arrays)
     require(view.nbytes, f"a dense tensor of shape {stored.shape}, {stored.dtype.name}")
-    flat = np.ascontiguousarray(view.transpose(wanted.order)).reshape(-1)
+    flat = recycling.contiguous(view.transpose(wanted.order)).reshape(-1)
     return Stored(wanted, stored.shape, stored.dtype, stored.fill, {"val": flat})
 
 
