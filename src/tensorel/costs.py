@@ -34,7 +34,7 @@ class Costs:
     merge_step: float = 3.5  # one entry of several lists walked together
     search_step: float = 2.5  # one halving of a binary search or a gallop
     find: float = 0.3  # computing the place in a dense level inside the loops
-    gather: float = 0.7  # reading one more operand in the innermost loop over entries
+    gather: float = 0.6  # reading one more operand in the innermost loop over entries
     lookup: float = 2.0  # finding an entry by a table
     function: float = 5.0  # exp, log, powers and their like
     gallop: float = 8.0  # lists so many times longer are searched, not walked
@@ -45,7 +45,7 @@ class Costs:
 
     # -- results: each cell or entry
     dense_write: float = 0.3  # a cell of a dense result: initialized, and read by who uses it
-    dense_scatter: float = 0.3  # adding to a cell anywhere in a dense result
+    dense_scatter: float = 0.7  # adding to a cell anywhere in a dense result
     append: float = 3.0  # an entry appended in order, and read by who uses it
     reuse: float = 0.5  # a value beside index arrays that exist, or in a dense tail
     bucket: float = 6.0  # an entry counted, placed and written under its second index
@@ -77,7 +77,7 @@ class Costs:
     fresh: float = 0.12  # a byte of memory that nobody used before: the system gives it out
 
     # -- when to choose what costs alone do not decide
-    dense_vector: float = 0.25  # a sum over sparse operands is stored dense above this density
+    dense_vector: float = 0.16  # a sum over sparse operands is stored dense above this density
     dense_matrix: float = 0.5  # the same for results of two and more axes
     dense_wanted: float = 0.1  # written dense on the way to a sparse format that was asked for
     thin: float = 0.1  # a dense result from sparse operands is stored sparse below this density

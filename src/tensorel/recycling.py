@@ -180,6 +180,8 @@ def empty(shape: int | tuple[int, ...], dtype: DType) -> Array:
 
 def zeros(shape: int | tuple[int, ...], dtype: DType) -> Array:
     """As np.zeros: fresh memory is zero when it is first read."""
+    if not isinstance(shape, tuple) and shape * dtype.itemsize < MAPPED:
+        return np.zeros(shape, dtype)
     found, new = _made(shape, dtype)
     if not new:
         ctypes.memset(found.ctypes.data, 0, found.nbytes)

@@ -24,7 +24,7 @@ from tensorel.kernels.symbols import address, libc
 
 #: Ticks of the processor's clock (0.3 to 0.5 ns): how long a helper looks for the next job before
 #: it sleeps, and how long the caller looks for the end of the last range.
-HELPER_SPIN = 150_000
+HELPER_SPIN = 600_000
 CALLER_SPIN = 60_000
 TURN = 200_000_000  # after so many the caller looks whether a signal came
 MOST_HELPERS = 255

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 
 from tensorel.algebra import ops
 from tensorel.ir.nodes import (
@@ -126,13 +127,14 @@ def _factors(program: Program, exprs: list[Expr], times: ops.Operator, sizes: Si
             relation = in_slices(relation, name, share)
         plain = isinstance(e, Read) and full and all(isinstance(i, Index) for i in e.indices)
         one = factors_of(e, times)[0]  # a power is stored as its base is
-        order, direct, runs = _stored(one)
+        order, direct, runs, whole = _stored(one)
         edge = None if full else _edge(program, one)
         found.append(Factor(1 << k, sizes.mask(e.free), relation, full, plain,
                             tuple([sizes.bit[n] for n in order]), sizes.mask(direct),
                             sizes.mask(runs), edge, *_axes(e, sizes, edge),
                             tail=sizes.mask(_tail(one, order, relation)),
-                            sure=sizes.mask([name for name, _ in sure])))
+                            sure=sizes.mask([name for name, _ in sure]),
+                            open=0 if full or e.free <= set(whole) else sizes.mask(whole)))
     return found
 
 
@@ -158,17 +160,19 @@ def _edge(program: Program, e: Expr) -> Edge | None:
     return rows, a.name, b.name  # type: ignore[attr-defined]
 
 
-def _stored(e: Expr) -> tuple[list[str], list[str], list[str]]:
+def _stored(e: Expr) -> tuple[list[str], list[str], list[str], list[str]]:
     """The indices of a read of a stored tensor as its levels nest them; those that are found by
-    their place; those whose lists repeat them at every entry."""
+    their place; those whose lists repeat them at every entry; the outer ones whose levels hold
+    all coordinates."""
     if isinstance(e, Read) and isinstance(e.tensor, Source) and isinstance(e.tensor.data, Slot):
         fmt = e.tensor.data.format
         at = [e.indices[k] for k in fmt.order]
         if all(isinstance(i, Index) for i in at):
             levels = [(i.name, level) for i, level in zip(at, fmt.levels)]  # type: ignore[attr-defined]
             return ([n for n, _ in levels], [n for n, x in levels if findable(x)],
-                    [n for n, x in levels if getattr(x, "runs", False)])
-    return [], [], []
+                    [n for n, x in levels if getattr(x, "runs", False)],
+                    [n for n, _ in takewhile(lambda level: level[1].full, levels)])
+    return [], [], [], []
 
 
 def _sure(program: Program, e: Expr) -> list[tuple[str, float]]:

@@ -212,6 +212,12 @@ class Search:
             write += TOO_LARGE
         return write
 
+    def least_written(self, f: Factor) -> float:
+        """No step stores a result for less: a product for BLAS, values beside others' indices."""
+        costs = self.sizes.costs
+        return min(self.written(f), self.sizes.entries(f) * min(
+            costs.reuse, self.limits.item * costs.memory))
+
     # -- steps ---------------------------------------------------------------------------------
 
     def step(self, made: Factor, indices: int, inputs: Sequence[Node], below: float = math.inf
@@ -220,13 +226,15 @@ class Search:
         not cost less than ``below``."""
         sizes, group = self.sizes, [n.factor for n in inputs]
         base = sum([n.cost for n in inputs])
-        fixed = self.written(made) + sizes.costs.call
+        fixed = sizes.costs.call + (
+            sizes.entries(made) * sizes.costs.reuse if not indices and _has_pattern(made, group)
+            else self.written(made))
         best: Node | None = None
         plain = self.limits.blas and indices and len(inputs) > 1 \
             and all([f.plain for f in group])  # noqa: C419
         if plain and len(inputs) == 2 and made.free and not indices & ~(
                 group[0].free & group[1].free):
-            own = fixed + self._product(made, inputs)
+            own = self._product(made, inputs)
             return Node(made, indices, tuple(inputs), own, base + own) \
                 if base + own < below else None
         if indices and self._by_rows(group) and indices == group[0].free & group[1].free:
@@ -241,17 +249,19 @@ class Search:
                 best = Node(made, indices, tuple(inputs), own, base + own)
                 below = best.cost
         if plain and len(inputs) <= SPLIT:
-            best = self._halves(made, indices, inputs, fixed, below) or best
+            best = self._halves(made, indices, inputs, below) or best
         return best
 
     def _product(self, made: Factor, inputs: Sequence[Node]) -> float:
-        """Two dense factors by BLAS: its arithmetic, and all of both read."""
-        sizes, names, cells = self.sizes, 0, self.sizes.room(made.free)
+        """Two dense factors by BLAS: its arithmetic, all of both read, and the result written."""
+        sizes, costs, names = self.sizes, self.sizes.costs, 0
+        cells = sizes.room(made.free)
+        too_large = self.written(made) - cells * costs.write_dense
         for n in inputs:
             names |= n.factor.free
             cells += sizes.room(n.factor.free)
-        return sizes.room(names) / sizes.costs.blas_speed \
-            + cells * self.limits.item * sizes.costs.memory
+        return costs.call + max(too_large, 0.0) + sizes.room(names) / costs.blas_speed \
+            + cells * self.limits.item * costs.memory
 
     def _by_rows(self, group: Sequence[Factor]) -> bool:
         """Some rows as a whole times a dense matrix: a product for BLAS of the rows alone."""
@@ -290,15 +300,15 @@ class Search:
         return bool(joined.sparse) and joined.is_large and len(joined.singles) <= SEARCHED \
             and joined.least(room)[0] == math.inf
 
-    def _halves(self, made: Factor, indices: int, inputs: Sequence[Node], fixed: float,
-                below: float) -> Node | None:
+    def _halves(self, made: Factor, indices: int, inputs: Sequence[Node], below: float
+                ) -> Node | None:
         """Dense factors in two groups, each multiplied together first: a product of two for
         BLAS. At least one group needs a step of its own."""
         base = sum([n.cost for n in inputs])
         names = made.free | indices & ~self.loose
-        own = self.sizes.room(names) / self.sizes.costs.blas_speed + fixed
         best: Node | None = None
-        if base + own + self.sizes.costs.call >= below:
+        if base + self.sizes.room(names) / self.sizes.costs.blas_speed \
+                + 2 * self.sizes.costs.call >= below:
             return None
         first, rest = inputs[0], inputs[1:]
         for size in range(len(rest)):
@@ -307,7 +317,7 @@ class Search:
                 right = self._together([n for n in rest if n not in some])
                 if not made.free or indices & ~(left.factor.free & right.factor.free):
                     continue
-                last = fixed + self._product(made, (left, right))
+                last = self._product(made, (left, right))
                 cost = left.cost + right.cost + last
                 if cost < below:
                     best, below = Node(made, indices, (left, right), last, cost), cost
@@ -364,7 +374,7 @@ class Search:
         made: Factor | None = None
         below = self.below
         alike = self._alike.get(self._shape(indices, masks)) if below < math.inf else None
-        least_written = 0.0 if alike is None else self.written(alike)
+        least_written = 0.0 if alike is None else self.least_written(alike)
         for least, last, inputs in options:
             if least >= below and best is not None:
                 break
@@ -375,7 +385,7 @@ class Search:
                                  below - sum([n.cost for n in inputs]) - least_written):
                 if made is None:  # estimating it takes as long as some steps
                     made = self.factor(indices, masks)
-                    least_written = self.written(made)
+                    least_written = self.least_written(made)
                     if least_written >= below:
                         break
                 found = self.step(made, last | loose, inputs, below)
@@ -487,3 +497,9 @@ class Search:
             if not f.dense and f.free and not f.free & ~room:
                 found |= b
         return found
+
+
+def _has_pattern(made: Factor, group: Sequence[Factor]) -> bool:
+    """A product has the entries of its one sparse factor: values go beside its index arrays."""
+    sparse = [f for f in group if not f.dense]
+    return not made.dense and len(sparse) == 1 and sparse[0].free == made.free

@@ -172,7 +172,7 @@ class _Loops:
                     outside *= extent[b]
             each = self.along(last)
             if last & self.kept and self.names & ~self.kept:
-                each += costs.dense_scatter
+                each += self.added(last)
             found.append(total + outside * (costs.enter + extent[last] * each))
         return min(found)
 
@@ -340,8 +340,9 @@ class _Loops:
         sizes, costs = self.sizes, self.sizes.costs
         below = sizes.entries(f) if f.runs & v else sizes.count(f, held | v)
         segment = below / max(sizes.count(f, held), 1e-9)
+        ends = 2.0 if f.runs & v else 1.0  # of a run both are searched
         best = min(outside * segment * costs.step + points * costs.merge_step,
-                   points * costs.search_step * math.log2(segment + 2.0))
+                   points * ends * costs.search_step * math.log2(segment + 2.0))
         if held and held != bound:
             best = min(best, self.visited(held) * segment * costs.workspace_add
                        + points * costs.workspace_find)
@@ -357,21 +358,31 @@ class _Loops:
         if not v & self.kept or not bound & ~self.kept:
             return 0.0
         left, costs = (self.kept & ~bound).bit_count(), self.sizes.costs
-        if left == 1:
-            return self.visited(self.names) * (
-                costs.dense_scatter if self.made.dense else costs.workspace_add)
+        if left == 1:  # sums over what is bound further inside stay in registers
+            return self.visited(bound | v) * (
+                self.added(v) if self.made.dense else costs.workspace_add)
         if left == 2 and not self.made.dense:
             return self.visited(self.names) * costs.list_sort + costs.list_start
         return 0.0
 
+    def added(self, v: int) -> float:
+        """One value added to a dense result, in the innermost loop mostly."""
+        costs = self.sizes.costs
+        sparse = any([f.free & v for f in self.sparse])  # noqa: C419
+        return costs.dense_scatter if sparse or not self.is_near(v) else costs.vector_step
+
+    def is_near(self, v: int) -> bool:
+        """All factors that have an index have its values side by side."""
+        return not any([f.free & v and f.order and f.order[-1] != v  # noqa: C419
+                        for f in self.group.factors])
+
     def along(self, v: int) -> float:
         """One element of an innermost loop that is dense: neighbours in all that have it, or
         not."""
-        costs = self.sizes.costs
-        own = [f for f in self.group.factors if f.free & v]
-        if any([f.order and f.order[-1] != v for f in own]):  # noqa: C419
-            return costs.dense_step + costs.gather * len(own)
-        return costs.vector_step * max(len(own), 1)
+        costs, own = self.sizes.costs, sum([bool(f.free & v) for f in self.group.factors])
+        if not self.is_near(v):
+            return costs.dense_step + costs.gather * own
+        return costs.vector_step * max(own, 1)
 
     def led(self, k: int, f: Factor, v: int, outside: float, before: Reach) -> float:
         """Points when one factor goes on to ``v`` and the others stay where they are."""

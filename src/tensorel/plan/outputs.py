@@ -85,7 +85,9 @@ class Outputs(Aggregate):
         if self._may_be_dense(size, cells, head):
             axes_order = self._dense_order()
             axes = tuple(self.names[k] for k in axes_order)
-            scattered = min(sim.iterations, 1e18) * costs.dense_scatter if head else 0.0
+            scattered = min(sim.cells, 1e18) * (
+                costs.vector_step if sim.vectorized and axes[-1] == order[-1]
+                else costs.dense_scatter) if head else 0.0
             found.append((self._output(Assembly.DENSE, axes, rank), axes_order,
                           size * costs.dense_write + scattered))
         if rank == 0:
@@ -112,7 +114,7 @@ class Outputs(Aggregate):
             elif not workspace or room <= max(2**22, 16 * cells):
                 extra = cells * (costs.workspace if workspace else costs.append)
                 if workspace:
-                    extra += sim.iterations * costs.workspace_add + room * costs.workspace_room
+                    extra += sim.cells * costs.workspace_add + room * costs.workspace_room
                 found.append((self._output(Assembly.LEVELS, out_loops, dense), order_now, extra))
         if not self.counted or not head:
             flipped = tuple(reversed(out_loops))
@@ -127,7 +129,7 @@ class Outputs(Aggregate):
 
     def _as_list(self, sim: Simulation, cells: float, head: list[int]
                  ) -> tuple[Output, tuple[int, ...], float]:
-        entries = sim.iterations if head else cells
+        entries = sim.cells if head else cells
         axes_order = self._list_order()
         axes = tuple(self.names[k] for k in axes_order)
         cost = entries * self.costs.list_sort + self.costs.list_start

@@ -23,6 +23,7 @@ class Simulation:
     gallop: set[tuple[Read, int]] = field(default_factory=set)  # levels that are searched
     dense_loops: set[str] = field(default_factory=set)
     iterations: float = 1.0
+    vectorized: bool = False  # the innermost loop, over neighbours in all operands
 
 
 class Wanted:
@@ -175,6 +176,8 @@ def simulate(order: tuple[str, ...], operands: list[Operand], supports: Mapping[
         within = out_last if position <= last_output else None  # a sum stays in registers
         rate = _dense_rate(name, operands, within, costs) if innermost else costs.dense_step
         walk.enter(name, active, supports[name], innermost, rate)
+        if innermost:
+            sim.vectorized = name in sim.dense_loops and rate < costs.dense_step
         if position == last_output:
             sim.cells = walk.iters
         if sim.cost >= limit:
@@ -204,7 +207,9 @@ class _Loops:
         own.bound, own.iters = set(self.bound), self.iters
         for k, name in enumerate(f.loops):
             innermost = k == len(f.loops) - 1
-            own.enter(name, f.operands, f.support, innermost, self.costs.dense_step)
+            rate = _dense_rate(name, f.operands, None, self.costs) \
+                if innermost and f.room == 0.0 else self.costs.dense_step
+            own.enter(name, f.operands, f.support, innermost, rate)
         if f.room == 0.0:
             return
         self.sim.cost += own.iters * self.costs.workspace_add

@@ -30,7 +30,8 @@ class Factor:
     ``runs``: those that its list repeats at every entry. ``edge``: the
     stored matrix that it is, for pilots. ``tensor``: what it reads, at the indices ``axes``; those
     whose order does not matter together. ``tail``: of a sparse one, an index that it has in full
-    below each of its positions; ``sure``: one at which it has all that others ask for."""
+    below each of its positions; ``sure``: one at which it has all that others ask for. ``open``:
+    its outer indices whose levels hold all coordinates: who asks for these alone learns nothing."""
 
     parts: int
     free: int
@@ -50,6 +51,7 @@ class Factor:
     size: float | None = None
     tail: int = 0
     sure: int = 0
+    open: int = 0
 
     @property
     def relation(self) -> Relation | None:
@@ -179,7 +181,7 @@ class Sizes:
         """The different values of some indices of a factor."""
         found = f.counts.get(mask)
         if found is None:
-            if f.dense or f.where is None:
+            if f.dense or f.where is None or not mask & ~f.open:
                 found = self.room(mask)
             elif mask == f.free:
                 found = self.entries(f)
@@ -198,6 +200,8 @@ class Sizes:
         if not shared & (shared - 1):  # one index: other indices change how often it counts
             a = shared if a == shared else f.free
             b = shared if b == shared else g.free
+        if not a & ~f.open or not b & ~g.open:
+            return 1.0
         key = (f, a, g, b)
         found = self._lifts.get(key)
         if found is None:
