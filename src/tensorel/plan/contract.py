@@ -36,7 +36,7 @@ from tensorel.plan.eliminate import Limits, Node, Search
 from tensorel.plan.estimate import Estimator
 from tensorel.plan.greedy import cheapest_steps
 from tensorel.plan.lift import natural_order, search_size
-from tensorel.plan.loops import findable, is_plain
+from tensorel.plan.loops import findable, is_diagonal, is_plain
 from tensorel.plan.recall import Keys, contraction
 from tensorel.plan.sequences import is_listed, sequences
 from tensorel.plan.sizes import Factor, Sizes, bits
@@ -74,7 +74,8 @@ def _order(program: Program, d: Definition, lam: Lambda, body: Reduce) -> list[D
         sizes.actual = partial(_actual, program.keys, body.op, times, exprs, sizes)
     limits = Limits(program.config.memory // 2, body.dtype.itemsize,
                     body.op is ops.add and body.dtype.kind in "fc")
-    search = Search(sizes, [Node(f) for f in factors], sizes.mask(reduced), limits)
+    search = Search(sizes, [Node(f) for f in factors], sizes.mask(reduced), limits,
+                    final=d.name in program.results)
     if program.decisions.listing and is_listed(factors, reduced):
         last = program.decisions.decide("order of contraction", d.name, sequences(search))
     else:
@@ -114,7 +115,8 @@ def _factors(program: Program, exprs: list[Expr], times: ops.Operator, sizes: Si
     dense = [c.support.kind == "true" or c.background is None or any(
         times.decided(k, c.background.value, e.dtype) is None for k in (0, 1))
         for c, e in zip(covers, exprs)]
-    exact = exact and dense.count(False) > 1  # one sparse factor meets itself alone
+    # one sparse factor meets itself alone; how much of a diagonal is there has to be looked up
+    exact = exact and (dense.count(False) > 1 or any(map(is_diagonal, exprs)))
     found = []
     for k, (e, cover, full) in enumerate(zip(exprs, covers, dense)):
         own = {n: sizes.extents[n] for n in sorted(e.free)}

@@ -61,16 +61,20 @@ class Search:
     """Sequences of steps over some factors that eliminate the indices ``reduced``."""
 
     def __init__(self, sizes: Sizes, given: Sequence[Node], reduced: int, limits: Limits,
-                 budget: Budget | None = None, below: float = math.inf) -> None:
-        self.sizes, self.given, self.limits = sizes, given, limits
+                 budget: Budget | None = None, below: float = math.inf, final: bool = False
+                 ) -> None:
+        """``final``: what is left in the end is the result, which stays sparse longer than what
+        is made on the way."""
+        self.sizes, self.given, self.limits, self.final = sizes, given, limits, final
         self.budget = Budget(STEPS) if budget is None else budget
         self.below = below  # only ways that cost less are looked for
         self.touching: dict[int, int] = dict.fromkeys(bits(reduced), 0)
         self.near: dict[int, int] = dict.fromkeys(bits(reduced), 0)
-        self.names = 0
+        self.names = self.parts_given = 0
         for k, node in enumerate(given):
             free = node.factor.free
             self.names |= free
+            self.parts_given |= node.factor.parts
             for b in bits(free & reduced):
                 self.touching[b] |= 1 << k
                 self.near[b] |= free & reduced
@@ -177,12 +181,30 @@ class Search:
             self.budget.left -= 3  # about as long as costing so many steps
         if count is not None and relation is not None:
             relation = resized(relation, count)
-        full = relation is None \
-            or relation.estimate > sizes.costs.dense_vector * sizes.room(kept)
+        last_of_all = self.final and indices == self.reduced and chosen == self.all
+        full = relation is None or relation.estimate > self._full_from(kept, last_of_all)
         made = Factor(parts, kept, relation, full, full, tail=tail, sure=0 if full else sure)
         if shape is not None:
             self._alike[shape] = made
         return made
+
+    def _full_from(self, kept: int, final: bool) -> float:
+        """A sum of sparse factors with more entries is stored dense."""
+        costs = self.sizes.costs
+        share = costs.dense_matrix if final and kept & (kept - 1) else costs.dense_vector
+        return share * self.sizes.room(kept)
+
+    def _as_stored(self, made: Factor, group: Sequence[Factor]) -> Factor:
+        """The result as this step stores it: where its own sparse factors leave most cells empty
+        it is sparse, though other steps, over dense factors, would fill it."""
+        if not self.final or not made.dense or not made.free & (made.free - 1) \
+                or made.parts != self.parts_given \
+                or all([f.dense or not f.free & made.free for f in group]):  # noqa: C419
+            return made
+        relation = self.sizes.result(group, made.free)
+        if relation is None or relation.estimate > self._full_from(made.free, True):
+            return made
+        return Factor(made.parts, made.free, relation, False, False)
 
     def _sure(self, chosen: int, kept: int) -> int:
         """The index at which a result has all that others ask for, as its one sparse factor."""
@@ -225,6 +247,7 @@ class Search:
         """The step that joins the inputs, as a product for BLAS or as loops; None where it does
         not cost less than ``below``."""
         sizes, group = self.sizes, [n.factor for n in inputs]
+        made = self._as_stored(made, group)
         base = sum([n.cost for n in inputs])
         fixed = sizes.costs.call + (
             sizes.entries(made) * sizes.costs.reuse if not indices and _has_pattern(made, group)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping
 
 from tensorel.ir.affine import split_affine
-from tensorel.ir.nodes import Index, Read, Source
+from tensorel.ir.nodes import Expr, Index, Read, Source
 from tensorel.kernels.spec import Slot
 from tensorel.records import cached_property, dataclass
 from tensorel.storage.format import Format
@@ -31,11 +31,13 @@ class Operand:
     edges: int = 0  # stored matrices that it has the entries of, as a pilot numbers them
     runs: tuple[float, ...] = ()  # entries that a walk over a level passes for each coordinate
     sure: object = None  # the index at which it has all that is asked for
+    here: float | None = None  # of a diagonal: the share of it that has entries
 
     def at(self, read: Read, axes: tuple[object, ...], edges: int) -> Operand:
         """The same storage read elsewhere."""
         return Operand(read, axes, self.full, self.segments, self.findable, self.count,
-                       self.sparse, self.whole_lookup, self.marked, edges, self.runs, self.sure)
+                       self.sparse, self.whole_lookup, self.marked, edges, self.runs, self.sure,
+                       self.here)
 
     @cached_property
     def rank(self) -> int:
@@ -138,6 +140,12 @@ def is_turnable(read: Read) -> bool:
     """Each axis is read along an index of its own: stored in another order, it can lead there."""
     names = [along(i) for i in read.indices]
     return all(names) and len(names) == len(set(names)) and isinstance(read.tensor, Source)
+
+
+def is_diagonal(read: Expr) -> bool:
+    """A matrix read at one index in both places."""
+    return isinstance(read, Read) and len(read.indices) == 2 \
+        and isinstance(read.indices[0], Index) and read.indices[0] == read.indices[1]
 
 
 def is_plain(read: Read) -> bool:

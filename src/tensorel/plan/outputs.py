@@ -93,8 +93,8 @@ class Outputs(Aggregate):
         if rank == 0:
             return found
         counted_ok = not self.counted or isinstance(self.residual, Const)
-        if self.support.kind == "true" and found and self.want is None:
-            return found
+        if found and self.want is None and (self.support.kind == "true" or self.fills_up):
+            return found  # and who reads it was planned for that
         order_now = tuple(self.names.index(n) for n in out_loops)
         dense = self._dense_levels(out_loops, cells)
         if self.want is not None and self.want.is_dense:

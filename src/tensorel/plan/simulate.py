@@ -305,7 +305,7 @@ class _Loops:
                 sim.cost += visits * costs.search_step * math.log2(segment + 2.0)
                 if o.read in support.needed and not (met is not None and o.edges) \
                         and o.axes[k] is not o.sure:
-                    keep *= min(o.segments[k] / _extent(o, k), 1.0)
+                    keep *= min(o.segments[k] / _extent(o, k), 1.0) if o.here is None else o.here
             k += 1
         self.depth[o] = k
         return keep

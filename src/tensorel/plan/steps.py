@@ -30,11 +30,12 @@ from tensorel.plan.definitions import Program, Ref, inner_reductions, replace_ex
 from tensorel.plan.fetching import fetched
 from tensorel.plan.fuse import Fused
 from tensorel.plan.known import Known, index_dtype, index_dtypes, level_sizes
-from tensorel.plan.loops import Operand, along, operand
+from tensorel.plan.loops import Operand, along, is_diagonal, operand
 from tensorel.plan.nests import NestSearch
 from tensorel.plan.outputs import Choice
 from tensorel.plan.physical import ConvertStep, KernelStep, Step, shown_as
 from tensorel.plan.threads import threads_for, work_of
+from tensorel.stats.reading import of_read
 from tensorel.storage.format import Format
 from tensorel.storage.registry import resolve
 
@@ -149,7 +150,12 @@ class StepBuilder:
     def operand(self, read: Read) -> Operand:
         """A read as it is stored."""
         known = self.known_of(read.tensor)  # type: ignore[arg-type]
-        return operand(read, known.levels, known.count, restricted=known.restricted)
+        made = operand(read, known.levels, known.count, restricted=known.restricted)
+        if made.sparse and known.facts is not None and is_diagonal(read):
+            extent = min(read.tensor.shape)
+            met = of_read(known.facts(True), read.indices, dict.fromkeys(read.free, extent))
+            made.here = min(met.estimate / max(extent, 1), 1.0)
+        return made
 
     def nest(self, name: str, axes: tuple[Axis, ...], op: ops.Operator | None,
               reduced: tuple[Axis, ...], body: Expr, fill: Const, want: Format | None,

@@ -9,8 +9,10 @@ the extent of an axis that is much longer than the list of entries.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from math import prod
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -203,8 +205,20 @@ def _visited(stored: Stored, stats: TensorStats) -> TensorStats:
     if rank == 2:
         band = _bandwidth(stored, levels, coords)
         symmetric = None if _may_be_symmetric(made, band) or coords is not None else False
-        made = replace(made, bandwidth=band, symmetric=symmetric)
+        made = replace(made, bandwidth=band, symmetric=symmetric,
+                       diagonal=partial(_on_diagonal, ref(stored)))
     return made if rank > 2 else replace(made, tiles=_tiles(stored, coords, levels))
+
+
+def _on_diagonal(to: ref[Stored]) -> int | None:
+    """Entries with i = j, counted once."""
+    stored = to()
+    if stored is None:
+        return None
+    if "diagonal" not in stored.facts:
+        stored.facts["diagonal"] = sum(
+            int(np.count_nonzero(i == j)) for i, j in coordinate_chunks(stored))
+    return stored.facts["diagonal"]  # type: ignore[return-value]
 
 
 def _axis_vector(levels: Levels, depth: int) -> Vector:

@@ -7,7 +7,7 @@ counts are upper bounds; with ``exact`` they are equalities.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod, sqrt
 
 import numpy as np
@@ -77,7 +77,8 @@ class TensorStats:
     ``vectors[a]``: entries per coordinate of axis a. ``degrees[X, Y]`` for tuples of axes: for
     each axis alone with all others; for rank above 2 pairs where they are cheap. ``distinct[X]``
     counts the different projections onto X. ``spans[a]``: least and greatest coordinate.
-    ``bandwidth``: (lower, upper), each entry has -lower <= j - i <= upper.
+    ``bandwidth``: (lower, upper), each entry has -lower <= j - i <= upper. ``diagonal`` counts
+    the entries of a matrix on its diagonal when asked; None if the matrix is gone.
     """
 
     shape: tuple[int, ...]
@@ -94,6 +95,7 @@ class TensorStats:
     symmetric: bool | None = None
     bandwidth: tuple[int, int] | None = None
     tiles: Tiles | None = None
+    diagonal: Callable[[], int | None] | None = None
 
     @property
     def rank(self) -> int:

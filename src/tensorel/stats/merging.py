@@ -48,7 +48,7 @@ def placed(stats: TensorStats, start: tuple[int, ...], shape: tuple[int, ...]) -
         band = band[0] + start[0] - start[1], band[1] + start[1] - start[0]
     tiles = None if shape != stats.shape else stats.tiles
     return replace(stats, shape=shape, full=False, vectors=vectors, spans=spans,
-                   bandwidth=band, tiles=tiles, symmetric=None)
+                   bandwidth=band, tiles=tiles, symmetric=None, diagonal=None)
 
 
 def _block(length: int, each: int, start: int, extent: int) -> Vector | None:

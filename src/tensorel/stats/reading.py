@@ -254,6 +254,10 @@ def _estimate(stats: TensorStats, places: list[Place], vectors: Mapping[int, Vec
 def _on_diagonal(stats: TensorStats, first: Place, second: Place, extent: int) -> float:
     """The chance that an entry lies where both axes have one index."""
     aligned = first.step == second.step == 1 and {first.axis, second.axis} == {0, 1}
+    if aligned and first.start == second.start == 0 and stats.diagonal is not None:
+        found = stats.diagonal()
+        if found is not None:
+            return found / max(stats.count, 1)
     if stats.bandwidth is None or not aligned or first.start is None or second.start is None:
         return 1 / extent
     lower, upper = stats.bandwidth
