@@ -359,7 +359,7 @@ class _Loops:
             return 0.0
         left, costs = (self.kept & ~bound).bit_count(), self.sizes.costs
         if left == 1:  # sums over what is bound further inside stay in registers
-            return self.visited(bound | v) * (
+            return min(self.visited(bound | v), self.visited(self.names)) * (
                 self.added(v) if self.made.dense else costs.workspace_add)
         if left == 2 and not self.made.dense:
             return self.visited(self.names) * costs.list_sort + costs.list_start

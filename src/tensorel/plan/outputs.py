@@ -85,7 +85,7 @@ class Outputs(Aggregate):
         if self._may_be_dense(size, cells, head):
             axes_order = self._dense_order()
             axes = tuple(self.names[k] for k in axes_order)
-            scattered = min(sim.cells, 1e18) * (
+            scattered = min(sim.writes, 1e18) * (
                 costs.vector_step if sim.vectorized and axes[-1] == order[-1]
                 else costs.dense_scatter) if head else 0.0
             found.append((self._output(Assembly.DENSE, axes, rank), axes_order,
@@ -114,7 +114,7 @@ class Outputs(Aggregate):
             elif not workspace or room <= max(2**22, 16 * cells):
                 extra = cells * (costs.workspace if workspace else costs.append)
                 if workspace:
-                    extra += sim.cells * costs.workspace_add + room * costs.workspace_room
+                    extra += sim.writes * costs.workspace_add + room * costs.workspace_room
                 found.append((self._output(Assembly.LEVELS, out_loops, dense), order_now, extra))
         if not self.counted or not head:
             flipped = tuple(reversed(out_loops))
@@ -129,7 +129,7 @@ class Outputs(Aggregate):
 
     def _as_list(self, sim: Simulation, cells: float, head: list[int]
                  ) -> tuple[Output, tuple[int, ...], float]:
-        entries = sim.cells if head else cells
+        entries = sim.writes if head else cells
         axes_order = self._list_order()
         axes = tuple(self.names[k] for k in axes_order)
         cost = entries * self.costs.list_sort + self.costs.list_start

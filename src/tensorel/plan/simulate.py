@@ -25,6 +25,12 @@ class Simulation:
     iterations: float = 1.0
     vectorized: bool = False  # the innermost loop, over neighbours in all operands
 
+    @property
+    def writes(self) -> float:
+        """How often something is added to a result: sums over inner loops stay in registers, and
+        nothing is added where they find nothing."""
+        return min(self.cells, self.iterations)
+
 
 class Wanted:
     """Where loops have to go, prepared for many of them. ``needed``: the reads that must have an
