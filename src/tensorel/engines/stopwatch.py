@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from tensorel.config import Config
 from tensorel.kernels.spec import Assembly, Nest
 from tensorel.plan.physical import KernelStep, Step
-from tensorel.plan.threads import threads_for, work_of
+from tensorel.plan.threads import bytes_read, threads_for, work_of
 from tensorel.storage.stored import Stored
 
 RUNS = 2  # that are timed; the quicker one counts
@@ -37,7 +37,7 @@ class Stopwatch:
         if self.runs == RUNS and found > max(LONG, SLOWER * step.cost):
             assert step.nest is not None
             if _is_independent(step.nest):
-                read = float(sum(values[n].nbytes for n in step.operands))
+                read = bytes_read([values[n].nbytes for n in step.operands], step.visits)
                 work = work_of(step.nest, found, read, step.bytes_)
                 step.threads = threads_for(
                     step.nest, work, config.workers, config.costs, config.strict)

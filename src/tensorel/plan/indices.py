@@ -114,7 +114,7 @@ class IndexSolver(StepBuilder):
             slot, shape, read.dtype, read.tensor.fill, f"{name} = rekey {known.slot.name}", count,
             size, 3 * size, count * self.costs.list_sort, nest=nest, operands=(known.slot.name,),
             finish=fmt, threads=self.threads(nest, count * self.costs.append,
-                                             (known.slot.name,), size))
+                                             (known.slot.name,), size, count))
         made = self.add_step(step, count)
         return Read(made.source, tuple(Index(a.name) for a in own))
 

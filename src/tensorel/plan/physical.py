@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -50,7 +51,8 @@ class Step:
 @dataclass(eq=False)
 class KernelStep(Step):
     """A compiled loop nest; ``finish`` is the format that the target is converted to, where the
-    kernel cannot write it directly; ``threads``: on how many it runs at most."""
+    kernel cannot write it directly; ``threads``: on how many it runs at most; ``visits``: how
+    often its innermost loop is expected to turn."""
 
     nest: Nest | None = None
     operands: tuple[str, ...] = ()
@@ -58,6 +60,7 @@ class KernelStep(Step):
     direct: Format | None = None  # the format of the kernel's own arrays
     finish: Format | None = None
     threads: int = 1
+    visits: float = math.inf
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ from tensorel.plan.loops import Operand, along, is_diagonal, operand
 from tensorel.plan.nests import NestSearch
 from tensorel.plan.outputs import Choice
 from tensorel.plan.physical import ConvertStep, KernelStep, Step, shown_as
-from tensorel.plan.threads import threads_for, work_of
+from tensorel.plan.threads import bytes_read, threads_for, work_of
 from tensorel.stats.reading import of_read
 from tensorel.storage.format import Format
 from tensorel.storage.registry import resolve
@@ -238,10 +238,11 @@ class StepBuilder:
                     for k, way in enumerate(ways)])
         return chosen
 
-    def threads(self, nest: Nest, cost: float, operands: tuple[str, ...], written: float) -> int:
+    def threads(self, nest: Nest, cost: float, operands: tuple[str, ...], written: float,
+                visits: float) -> int:
         """On how many threads a kernel runs that reads these slots and writes so many bytes."""
         by_name = {k.slot.name: k.bytes_ for k in self.known.values()}
-        read = sum(by_name[n] for n in operands)
+        read = bytes_read([by_name[n] for n in operands], visits)
         config = self.program.config
         return threads_for(nest, work_of(nest, cost, read, written), config.workers, self.costs,
                            config.strict)
@@ -301,12 +302,14 @@ class StepBuilder:
         if self.strict:
             slot = replace(slot, most=rounded(Magnitudes().of(whole)))
         text = partial(shown_as, name, axes, whole)
+        visits = choice.simulation.iterations
         step = KernelStep(
             slot, shape, dtype, fill, text, count, size, max(bound, size),
             choice.cost - choice.first, nest=nest,
             operands=operands, order=choice.axes_order,
             direct=direct, finish=None if final == direct else final,
-            threads=self.threads(nest, choice.cost - choice.first, operands, size))
+            threads=self.threads(nest, choice.cost - choice.first, operands, size, visits),
+            visits=visits)
         made = self.add_step(step, count)
         if planned is not None:
             made.facts = planned.facts

@@ -7,6 +7,7 @@ each where all of them add to all of it. So kernels that mostly write stay on on
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from tensorel.costs import Costs
 from tensorel.kernels.spec import Assembly, Nest
@@ -33,6 +34,11 @@ class Work:
         serial = self.read * costs.memory + written * costs.fresh
         own = self.copied * (costs.dense_write + costs.write_dense)
         return max(self.cost / threads, serial) + (threads - 1) * (start + own)
+
+
+def bytes_read(sizes: Iterable[float], visits: float) -> float:
+    """Of operands with so many bytes: of each no more than a value and a coordinate a visit."""
+    return sum([min(size, 16.0 * visits) for size in sizes])
 
 
 def work_of(nest: Nest, cost: float, read: float, written: float) -> Work:
