@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -87,10 +88,15 @@ def _combined(nest: Nest, a: Array, b: Array) -> Array:
     assert nest.op is not None
     meaning = nest.op.meaning
     with np.errstate(all="ignore"):
-        if isinstance(meaning, np.ufunc) and meaning.resolve_dtypes(
-                (a.dtype, b.dtype, None))[-1] == a.dtype:
+        if isinstance(meaning, np.ufunc) and _gives(meaning, a.dtype) == a.dtype:
             return meaning(a, b, out=a)  # type: ignore[no-any-return]
         return np.asarray(meaning(a, b)).astype(a.dtype, copy=False)
+
+
+@cache
+def _gives(function: np.ufunc, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of a function of two such values."""
+    return function.resolve_dtypes((dtype, dtype, None))[-1]
 
 
 def _finish(job: Job, arrays: PhysicalArrays, facts: dict[str, object] | None = None) -> Stored:

@@ -320,8 +320,10 @@ class Crew:
         while True:
             words[10], words[16] = 0, helpers
             self.enter(self.job)
-            if words[8] >= count or words[9]:
+            if words[9]:
                 return Status(words[9])
+            if words[8] >= count:
+                return Status.DONE
 
 
 _crew: Crew | None = None

@@ -62,9 +62,22 @@ def _choose_pointers() -> Callable[[Sequence[Array]], list[int]]:
 _pointers = _choose_pointers()
 
 
-def bytes_address(data: bytes) -> int:
-    """Where the bytes lie, for as long as they live."""
+def _bytes_by_name(data: bytes) -> int:
     return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
+
+
+def _choose_bytes() -> Callable[[bytes], int]:
+    """Bytes lie at the end of their object, where that is so."""
+    behind = bytes.__basicsize__ - 1
+    samples = (b"tensorel", bytes(1000))
+    if sys.implementation.name == "cpython" and all(
+            id(data) + behind == _bytes_by_name(data) for data in samples):
+        return lambda data: id(data) + behind
+    return _bytes_by_name
+
+
+#: Where bytes lie, for as long as they live.
+bytes_address = _choose_bytes()
 
 
 class Call:
