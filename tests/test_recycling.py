@@ -102,6 +102,18 @@ def test_only_so_much_is_kept() -> None:
     assert REGIONS.most <= MOST_KEPT
 
 
+def test_what_cannot_be_made_longer_is_not_lost() -> None:
+    """There is no such memory: the kept region goes back to the system, and nothing is lent."""
+    regions = Regions(1 << 40)
+    regions.give(regions.take(LARGE_PAGE)[0], LARGE_PAGE)
+    assert regions.take(1 << 60)[0] == 0
+    assert regions.kept == []
+    pointer, new = regions.take(LARGE_PAGE)
+    assert pointer and new
+    regions.give(pointer, LARGE_PAGE)
+    regions.release()
+
+
 def test_buffers_take_regions_and_give_them_back() -> None:
     buffer = GrowBuffer(F8, MANY)
     piece = GrowBuffer(F8, 16)

@@ -76,11 +76,12 @@ class Regions:
         length, pointer = self._best(wanted)
         rest = length - wanted
         if rest < 0:
-            found = resized(pointer, length, wanted)
-            if not found:
+            found, new = resized(pointer, length, wanted), not length
+            if not found:  # it stays where it is: all that is kept goes back
+                self.kept += [(length, pointer)] if length else []
                 self.release()
-                found = resized(pointer, length, wanted)
-            return found, not length
+                found, new = resized(0, 0, wanted), True
+            return found, new
         if rest >= max(MAPPED, wanted // 4):
             self.kept.append((rest, pointer + wanted))
         elif rest:
