@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,11 +12,13 @@ from samples import HI, I4, I_, LO, P, spmv
 
 from tensorel.algebra import ops
 from tensorel.ir.build import convert, element, plus
-from tensorel.ir.nodes import DTYPES, INT64, Call, Local, Read, const
+from tensorel.ir.nodes import DTYPES, INT64, Call, Expr, Local, Read, const
+from tensorel.kernels import compiler
+from tensorel.kernels.analysis import lanes
 from tensorel.kernels.chains import LONG, chained
 from tensorel.kernels.interpret import interpret
 from tensorel.kernels.llvm import emit
-from tensorel.kernels.loops import Assign, For, Kernel, Status, Store, array
+from tensorel.kernels.loops import Assign, For, Kernel, Status, Stmt, Store, array
 from tensorel.kernels.runtime import Control, compile
 
 NUMBERS = [d for d in DTYPES if d.kind != "b"]
@@ -97,3 +101,66 @@ def test_what_is_chained() -> None:
 @pytest.mark.parametrize("strict", [True, False])
 def test_strict_sums_stay_in_order(strict: bool) -> None:
     assert ("long" in emit(spmv(), strict)) is not strict
+
+
+def sums(dtype: np.dtype[np.generic], square: bool) -> Kernel:
+    """out[i] = the sum of the entries of row i, or of their squares."""
+    ptr, x, out = array("ptr", I4), array("x", dtype), array("out", dtype)
+    acc, v, c = Local("acc", dtype), Local("v", dtype), Local("c", INT64)
+    last = Local("last", INT64)
+    inner = For(P, element(ptr, I_), last, (
+        Assign(c, element(ptr, P)),  # nobody asks: as coordinates of a sum of values
+        Assign(v, Read(x, (P,))),
+        Assign(acc, plus(acc, Call(ops.multiply, (v, v)) if square else v))))
+    body = For(I_, LO, HI, (Assign(acc, const(0, dtype)), Assign(
+        last, element(ptr, plus(I_, 1))), inner, Store(out, I_, acc)), True)
+    return Kernel("sums", (ptr, x, out), frozenset({"out"}), (), (), LO, HI, (body,))
+
+
+@given(st.sampled_from([d for d in NUMBERS if d.kind == "f"]), st.booleans(),
+       st.lists(st.integers(0, 70), min_size=1, max_size=9), st.integers(0, 9))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_sums_under_masks(dtype: np.dtype[np.generic], square: bool, lengths: list[int],
+                          seed: int) -> None:
+    """What lies behind the last entry, nan among it, is not added."""
+    ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(I4)
+    rng = np.random.default_rng(seed)
+    x = np.concatenate([rng.integers(-9, 9, int(ptr[-1])), [np.nan] * 40]).astype(dtype)
+    out = np.zeros(len(lengths), dtype)
+    kernel = sums(dtype, square)
+    assert compile(kernel, disk=False).run([ptr, x, out], [], [], 0, len(lengths),
+                                           Control()) == Status.DONE
+    parts = [x[a:b] for a, b in pairwise(ptr)]
+    np.testing.assert_array_equal(out, [(p * p if square else p).sum() for p in parts])
+
+
+def test_which_loops_get_masks() -> None:
+    f8, f4 = np.dtype(np.float64), np.dtype(np.float32)
+    inner = [next(s for s in k.body[0].body if isinstance(s, For))  # type: ignore[attr-defined]
+             for k in (sums(f8, True), sums(f4, False))]
+    assert [lanes(loop, set()) for loop in inner] == [8, 16]
+    assert lanes(inner[0], {inner[0].hi}) == 0, "always as long: guessed rightly"
+    x, v, acc = array("x", f8), Local("v", f8), Local("acc", f8)
+
+    def loop(*body: Stmt) -> For:
+        return For(P, Local("a", INT64), Local("b", INT64), body)
+
+    def added(e: Expr) -> For:
+        return loop(Assign(v, e), Assign(acc, plus(acc, v)))
+
+    strided = Read(x, (Call(ops.multiply, (P, const(3, INT64))),))
+    indirect = Read(x, (element(array("crd", I4), P),))
+    slow = Call(ops.operator("exp"), (Read(x, (P,)),))
+    assert [lanes(added(e), set()) for e in (strided, indirect, slow)] == [0, 0, 0]
+    assert lanes(added(Read(x, (plus(P, Local("start", INT64)),))), set()) == 8
+    assert lanes(loop(Assign(v, Read(x, (P,))), Store(x, P, v)), set()) == 0
+
+
+def test_without_masks_the_text_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor without masks gets the same sums from vectors without."""
+    llvm = compiler._llvm()
+    monkeypatch.setattr(llvm, "get_host_cpu_features", dict)
+    text = emit(sums(np.dtype(np.float64), False))
+    assert "predicate.enable\", i1 true" in text
+    listing = compiler.assembly(text)
+    assert "{%k" not in listing.replace(" ", "")

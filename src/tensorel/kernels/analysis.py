@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import fields
 
-from tensorel.ir.nodes import Const, Expr, Local, Read, postorder
+from tensorel.algebra import ops
+from tensorel.ir.nodes import Call, Const, Expr, Local, Read, postorder
 from tensorel.kernels.loops import (
     Append,
     AppendReserved,
@@ -18,6 +20,9 @@ from tensorel.kernels.loops import (
 )
 
 SHORT = 8
+VECTOR = 64  # bytes of the widest vectors
+#: Functions of floating-point numbers that vectors have.
+_VECTORS = frozenset((ops.add, ops.subtract, ops.multiply, ops.divide, ops.negative, ops.square))
 
 
 def statements(body: tuple[Stmt, ...]) -> list[Stmt]:
@@ -108,3 +113,53 @@ def _reads(expr: Expr, found: set[Expr]) -> bool:
         e in found or (isinstance(e, Read) and not all(isinstance(i, Const) for i in e.indices))
         for e in postorder(expr)
     )
+
+
+def lanes(loop: For, fixed: Set[Expr]) -> int:
+    """Turns of a loop of sums that a vector takes at once, the last vector of each run under a
+    mask; 0 if vectors are not for it. ``fixed``: what is the same at every run of the loop.
+
+    Rows of a sparse matrix have few entries, and each another number: a loop over full vectors and
+    one over what is left take a wrong guess each. Where the number is always the same it is
+    guessed, and what is stored under a mask is read again slowly.
+    Measured (sum of rows, ns a row, masks and without): 4 entries 4 and 10, 8 entries 4 and 12,
+    33 entries 11 and 19, 400 entries 49 and 51.
+    """
+    if loop.hi in fixed or isinstance(loop.hi, Const):
+        return 0
+    inside: set[Expr] = {loop.target, *assigned(loop.body)}
+    used: set[Expr] = set()
+    widest = 0
+    for stmt in reversed(loop.body):
+        if not isinstance(stmt, Assign):
+            return 0
+        is_sum = isinstance(stmt.value, Call) and stmt.target in stmt.value.args
+        if not is_sum and stmt.target not in used:
+            continue  # nobody asks
+        if stmt.target.dtype.kind != "f":
+            return 0
+        for e in postorder(stmt.value):
+            if not isinstance(e, Expr):
+                continue
+            match e:
+                case Read(indices=(at,)):
+                    if e.dtype.kind != "f" or not _steps(at, loop.target, inside):
+                        return 0
+                case Call(op=op) if e.dtype.kind == "f" and op not in _VECTORS:
+                    return 0
+            if e.dtype.kind == "f":
+                widest = max(widest, e.dtype.itemsize)
+            used.add(e)
+    return VECTOR // widest if widest else 0
+
+
+def _steps(position: Expr, target: Local, inside: Set[Expr]) -> bool:
+    """Whether a place moves on by one with each turn of the loop, or stays."""
+    match position:
+        case Call(op=ops.add, args=(a, b)):
+            rest = b if a is target else a if b is target else position
+        case _ if position is target:
+            return True
+        case _:
+            rest = position
+    return not any(e in inside or isinstance(e, Read) for e in postorder(rest))

@@ -21,7 +21,7 @@ from __future__ import annotations
 import sys
 
 from tensorel.ir.nodes import Expr, Local, Read
-from tensorel.kernels.analysis import assigned, depth, is_indirect, is_short
+from tensorel.kernels.analysis import assigned, depth, is_indirect, is_short, lanes
 from tensorel.kernels.casts import cast, truth
 from tensorel.kernels.chains import chained
 from tensorel.kernels.expressions import Expressions
@@ -56,6 +56,8 @@ _RARE = ", !prof !0"
 _SELDOM = ", !prof !7"
 _PLAIN = ", !llvm.loop !1"
 _UNROLLED = ", !llvm.loop !8"
+#: In vectors of so many lanes, the last of them under a mask where the processor has masks.
+_MASKED = {8: ", !llvm.loop !9000", 16: ", !llvm.loop !9004"}
 
 _FOOTER = """
 attributes #0 = { nounwind mustprogress }
@@ -70,6 +72,12 @@ attributes #1 = { nounwind willreturn memory(none) }
 !7 = !{!"branch_weights", i32 1, i32 63}
 !8 = distinct !{!8, !9}
 !9 = !{!"llvm.loop.unroll.full"}
+!9000 = distinct !{!9000, !9001, !9002, !9003}
+!9001 = !{!"llvm.loop.vectorize.predicate.enable", i1 true}
+!9002 = !{!"llvm.loop.interleave.count", i32 2}
+!9003 = !{!"llvm.loop.vectorize.width", i32 8}
+!9004 = distinct !{!9004, !9001, !9002, !9005}
+!9005 = !{!"llvm.loop.vectorize.width", i32 16}
 """
 
 
@@ -90,6 +98,7 @@ class _Emitter:
         self.buffers = {b: k for k, b in enumerate(kernel.buffers)}
         apart = ", !noalias !99" if kernel.buffers else ""
         self.ex = Expressions(self.asm, pointers, self.locals, strict, apart)
+        self.fixed: set[Expr] = {kernel.lo, kernel.hi, *kernel.scalars}
         self.loops: list[tuple[str, str]] = []  # labels to go to on continue, on break
 
     # -- module --------------------------------------------------------------------------------
@@ -356,7 +365,8 @@ class _Emitter:
         asm.label(step)
         old = asm.op(f"load i64, ptr {counter}")
         asm.do(f"store i64 {asm.op(f'add nsw i64 {old}, 1')}, ptr {counter}")
-        about = _UNROLLED if is_short(stmt) else _PLAIN if is_indirect(stmt.body) else ""
+        about = _UNROLLED if is_short(stmt) else _PLAIN if is_indirect(stmt.body) else \
+            _MASKED.get(0 if self.strict else lanes(stmt, self.fixed), "")
         asm.do(f"br label %{head}{about}")
         asm.label(end)
 
