@@ -75,6 +75,7 @@ class Ready:
     leaders: tuple[str, ...]
     blank: Blank
     facts: dict[str, object] = field(default_factory=dict)
+    launches: dict[int, Any] = field(default_factory=dict)
 
 
 def prepare(step: KernelStep, values: dict[str, Stored], config: Config,
@@ -241,9 +242,8 @@ class Job:
             if len(ranges) == 1:
                 status = calls[0](*ranges[0], self.control)
             elif workers > 1:
-                packed = struct.pack(f"{2 * len(ranges)}q", *chain.from_iterable(ranges))
-                status = run_calls(calls, packed, workers, self.control, self.config.disk_cache,
-                                   self.step.cost >= CREW_COST)
+                status = run_calls(calls, packed(ranges), workers, self.control,
+                                   self.config.disk_cache, self.step.cost >= CREW_COST)
         if status is not None:
             self._check(status)
         else:
@@ -263,6 +263,11 @@ class Job:
                 hint="ask for fewer rows, keep a sparse factor in the product, or raise the limit "
                 "with tr.options(memory=...)")
         raise EngineError(f"step '{self.step.text}' was cancelled")
+
+
+def packed(ranges: list[tuple[int, int]]) -> bytes:
+    """Pairs of int64."""
+    return struct.pack(f"{2 * len(ranges)}q", *chain.from_iterable(ranges))
 
 
 def _pairs(bounds: list[int]) -> list[tuple[int, int]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,12 @@ from tensorel.config import Config
 from tensorel.engines.appending import Collector
 from tensorel.engines.combine import combine_list, repeat_missing
 from tensorel.engines.kernel_job import PIECE_COST, SMALL_COST, Job, Ready, prepare
+from tensorel.engines.launch import combined, is_private, launch_for
 from tensorel.ir.nodes import Const
 from tensorel.kernels.buffers import GrowBuffer
 from tensorel.kernels.loops import Status
 from tensorel.kernels.rows import LISTED
-from tensorel.kernels.spec import Assembly, Nest
+from tensorel.kernels.spec import Assembly
 from tensorel.plan.physical import KernelStep
 from tensorel.storage.convert import to_format
 from tensorel.storage.format import PhysicalArrays
@@ -31,6 +31,10 @@ PIECES_PER_WORKER = 24  # where ranges are collected: those that wait are memory
 def run_kernel(step: KernelStep, values: dict[str, Stored], config: Config, budget: int) -> Stored:
     """The result of a kernel step."""
     assert step.nest is not None
+    if step.nest.output.assembly is Assembly.DENSE:
+        found = _launched(step, values, config)
+        if found is not None:
+            return found
     run = _RUNNERS[step.nest.output.assembly.value]
     job = Job(step, values, config, budget)
     found = run(job)
@@ -50,11 +54,26 @@ def make_ready(step: KernelStep, values: dict[str, Stored], config: Config) -> N
 # -- dense ------------------------------------------------------------------------------------
 
 
+def _launched(step: KernelStep, values: dict[str, Stored], config: Config) -> Stored | None:
+    """The result of a step that has run before; None if it has not, or is none of those."""
+    ready = prepare(step, values, config)
+    workers = 1 if step.threads == 1 else min(step.threads, config.workers)
+    launch = ready.launches.get(workers, 0)
+    if not launch:
+        if launch == 0:  # the first run, which may be the last
+            ready.launches[workers] = None
+            return None
+        launch = ready.launches[workers] = launch_for(step, ready, workers)
+        if launch is None:
+            return None
+    cells = launch(values, config)
+    return None if cells is None else _finish(step, {"val": cells}, ready.facts)
+
 def _run_dense(job: Job) -> Stored:
     nest, ready = job.nest, job.ready
     accumulates = ready.lowered.accumulates
     workers = job.workers
-    private = accumulates and (job.outer is None or job.outer in nest.reduced)
+    private = is_private(nest, ready)
     ranges = job.ranges(workers, piece=workers * PIECE_COST)
     sets = workers if private or nest.lets else 1
     owned: list[dict[str, Array]] = []
@@ -72,7 +91,7 @@ def _run_dense(job: Job) -> Stored:
     result = owned[0]
     for other in owned[1:] if private else ():
         assert nest.op is not None
-        result["out"] = _combined(nest, result["out"], other["out"])
+        result["out"] = combined(nest, result["out"], other["out"])
         if "seen" in result:
             result["seen"] += other["seen"]
     values = result["out"]
@@ -80,35 +99,20 @@ def _run_dense(job: Job) -> Stored:
         assert isinstance(nest.residual, Const) and nest.op is not None
         total = math.prod(job.extents[n] for n in nest.reduced)
         values = repeat_missing(nest.op, values, result["seen"], total, nest.residual)
-    return _finish(job, {"val": values}, ready.facts)
+    return _finish(job.step, {"val": values}, ready.facts)
 
 
-def _combined(nest: Nest, a: Array, b: Array) -> Array:
-    """Both together, in the memory of the first where the operator can."""
-    assert nest.op is not None
-    meaning = nest.op.meaning
-    with np.errstate(all="ignore"):
-        if isinstance(meaning, np.ufunc) and _gives(meaning, a.dtype) == a.dtype:
-            return meaning(a, b, out=a)  # type: ignore[no-any-return]
-        return np.asarray(meaning(a, b)).astype(a.dtype, copy=False)
-
-
-@cache
-def _gives(function: np.ufunc, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of a function of two such values."""
-    return function.resolve_dtypes((dtype, dtype, None))[-1]
-
-
-def _finish(job: Job, arrays: PhysicalArrays, facts: dict[str, object] | None = None) -> Stored:
+def _finish(step: KernelStep, arrays: PhysicalArrays,
+            facts: dict[str, object] | None = None) -> Stored:
     """The kernel's arrays as a stored tensor, converted if another format is wanted. ``facts``:
     what such results have in common, to be noted at the first."""
-    step = job.step
     fmt = step.direct if step.direct is not None else step.target.format
     made = Stored(fmt, step.shape, step.dtype, step.fill.value, arrays,
                   dict(facts) if facts else {"fill": step.fill})
     if facts is not None and not facts:
         facts.update(made.facts | {
-            "signature": made.signature, "kind": made.kind, "nbytes": made.nbytes})
+            "signature": made.signature, "kind": made.kind, "nbytes": made.nbytes,
+            "sound": made.sound})
     return made if step.finish is None else to_format(made, step.finish)
 
 
@@ -150,7 +154,7 @@ def _run_levels(job: Job) -> Stored:
 
     joined = _appended(job, ranges, workers,
                        lambda: _workspace(job) | job.scratch() | {"pos": pos}, place)
-    return _finish(job, _level_arrays(job, joined, pos))
+    return _finish(job.step, _level_arrays(job, joined, pos))
 
 
 def _appended(job: Job, ranges: list[tuple[int, int]], workers: int,
@@ -299,7 +303,7 @@ def _run_bucket(job: Job) -> Stored:
     counts[0] = 0
     counts += pos[:-1].astype(places)
     run(job.ready, [made | {"next": counts[k]} for k in range(len(parts))])
-    return _finish(job, {"pos1": pos} | made)
+    return _finish(job.step, {"pos1": pos} | made)
 
 
 _RUNNERS: dict[str, Callable[[Job], Stored]] = {

@@ -39,7 +39,7 @@ from tensorel.plan.rankings import Blocked, mark_rankings
 from tensorel.records import dataclass, field
 from tensorel.stats.collect import collect
 from tensorel.stats.collect import known as known_facts
-from tensorel.stats.facts import TensorStats
+from tensorel.stats.facts import Axes, TensorStats
 from tensorel.stats.pilot import Rows, rows_of
 from tensorel.stats.reach import reach_of
 from tensorel.storage.convert import from_dense, to_dense, to_format
@@ -74,18 +74,17 @@ class Planned:
     watch: Stopwatch | None = field(default_factory=Stopwatch)  # until enough runs were timed
 
 
-@dataclass
 class Run:
     """One execution of a plan; ``held`` is the size of its inputs."""
 
-    planned: Planned
-    inputs: dict[str, Stored]
-    config: Config
-    records: list[Actual] = field(default_factory=list)
-    held: int = 0
+    __slots__ = ("config", "held", "inputs", "planned", "records")
 
-    def __post_init__(self) -> None:
-        self.held = sum([s.nbytes for s in self.inputs.values()])
+    def __init__(self, planned: Planned, inputs: dict[str, Stored], config: Config) -> None:
+        self.planned, self.inputs, self.config = planned, inputs, config
+        self.records: list[Actual] = []
+        self.held = 0
+        for stored in inputs.values():
+            self.held += stored.nbytes
 
 
 def _known(source: Source, stored: Stored) -> Known:
@@ -183,12 +182,23 @@ def plan_for(bound: Bound, formats: Sequence[object], config: Config,
 
 def is_right(found: Planned, stored: Mapping[str, Stored]) -> bool:
     """These tensors answer what was asked when the plan was made as those did."""
-    asked = found.plan.asked
-    return not asked or answers(found, stored) == list(asked.values())
+    for (name, axes), answer in found.plan.asked.items():
+        if _is_key(stored[name], axes) is not answer:
+            return False
+    return True
 
 
 def answers(found: Planned, stored: Mapping[str, Stored]) -> list[bool]:
-    return [has_key(partial(_facts, ref(stored[name])), axes) for name, axes in found.plan.asked]
+    return [_is_key(stored[name], axes) for name, axes in found.plan.asked]
+
+
+def _is_key(stored: Stored, axes: Axes) -> bool:
+    """Whether these axes are a key, which is asked at each run."""
+    known: dict[Axes, bool] = stored.facts.setdefault("keys", {})  # type: ignore[assignment]
+    found = known.get(axes)
+    if found is None:
+        found = known[axes] = has_key(partial(_facts, ref(stored)), axes)
+    return found
 
 
 def planned(bound: Bound, formats: Sequence[object], config: Config,
@@ -226,8 +236,9 @@ def execute(run: Run, analyze: bool = False) -> list[Stored]:
     plan, config = run.planned.plan, run.config
     if run.held + run.planned.least > config.memory or run.planned.densest > config.densify:
         check_memory(run)
-    if run.held + run.planned.most + recycling.REGIONS.bytes_ > config.memory:
-        recycling.REGIONS.release()  # what was kept is not this program's
+    regions = recycling.REGIONS
+    if regions.kept and run.held + run.planned.most + regions.bytes_ > config.memory:
+        regions.release()  # what was kept is not this program's
     values = dict(run.inputs)
     held = run.held
     watch = run.planned.watch

@@ -34,6 +34,8 @@ def is_weak(x: object) -> bool:
     return type(x) in _WEAK
 
 
+MOST_FLOATS = 256
+_floats: dict[tuple[float, ops.DType], ir.Const] = {}
 _weak_dtypes: dict[tuple[ops.DType, type], ops.DType] = {}
 
 
@@ -46,6 +48,17 @@ def _weak_dtype(dtype: ops.DType, kind: type) -> ops.DType:
 
 def weak(value: Any, dtype: ops.DType, op: ops.Operator) -> ir.Const:
     """A Python scalar beside entries of ``dtype`` (NEP 50: it takes their dtype if it can)."""
+    if type(value) is not float or value == 0:  # zeros have signs
+        return _weak(value, dtype, op)
+    found = _floats.get((value, dtype))
+    if found is None:
+        if len(_floats) >= MOST_FLOATS:
+            _floats.clear()
+        found = _floats[value, dtype] = _weak(value, dtype, op)
+    return found
+
+
+def _weak(value: Any, dtype: ops.DType, op: ops.Operator) -> ir.Const:
     into = _weak_dtype(dtype, type(value))
     if type(value) is int and into.kind in "iu":
         info = np.iinfo(into)  # type: ignore[type-var]

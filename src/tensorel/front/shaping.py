@@ -127,15 +127,25 @@ def expand_dims(x: object, axis: object = 0) -> Tensor:
 def permute_dims(x: object, axes: Sequence[int] | None = None) -> Tensor:
     """The axes in another order (None: reversed)."""
     t = asarray(x)
-    rank = t.ndim
     if axes is None:
-        order: Shape = tuple(range(rank))[::-1]
-    else:
-        order = tuple(one_axis(a, rank, "permute_dims") for a in axes)
-        if sorted(order) != list(range(rank)):
-            raise ShapeError(f"permute_dims: {tuple(axes)} is no order of {rank} axes",
-                             hint="name each axis once")
+        return _turned(t)
+    rank = t.ndim
+    order = tuple(one_axis(a, rank, "permute_dims") for a in axes)
+    if sorted(order) != list(range(rank)):
+        raise ShapeError(f"permute_dims: {tuple(axes)} is no order of {rank} axes",
+                         hint="name each axis once")
     return formed(("permute_dims", order), partial(_permuted, order), t)
+
+
+def _turned(t: Base) -> Tensor:
+    return formed(_TURNED, _reversed, t)
+
+
+def _reversed(t: Base) -> ir.Tensor:
+    return _permuted(tuple(range(t.ndim))[::-1], t)
+
+
+_TURNED = ("reversed",)
 
 
 def _permuted(order: Shape, t: Base) -> ir.Tensor:
@@ -230,14 +240,18 @@ def trace(x: object, offset: int = 0, axis1: int = 0, axis2: int = 1,
     """The sum of the diagonal of two axes."""
     t = asarray(x)
     a, b, down, right, count = _diagonal_at(t, offset, axis1, axis2, "trace")
-    rest = [k for k in range(t.ndim) if k not in (a, b)]
-    place: dict[int, ir.Expr] = dict(zip(rest, indices(len(rest))))
-    r = summed(1)[0]
-    place[a], place[b] = plus(r, down), plus(r, right)
-    entry = convert(ir.Read(t.node, tuple(place[k] for k in range(t.ndim))),
-                    accumulator(t.dtype, dtype))
-    body = ir.Reduce(ops.add, reduce_axes([count]), entry)
-    return wrap(ir.Lambda(axes_of([t.shape[k] for k in rest]), body))
+    into = accumulator(t.dtype, dtype)
+
+    def build(t: Base) -> ir.Tensor:
+        rest = [k for k in range(t.ndim) if k not in (a, b)]
+        place: dict[int, ir.Expr] = dict(zip(rest, indices(len(rest))))
+        r = summed(1)[0]
+        place[a], place[b] = plus(r, down), plus(r, right)
+        entry = convert(ir.Read(t.node, tuple(place[k] for k in range(t.ndim))), into)
+        body = ir.Reduce(ops.add, reduce_axes([count]), entry)
+        return ir.Lambda(axes_of([t.shape[k] for k in rest]), body)
+
+    return formed(("trace", a, b, down, right, count, into), build, t)
 
 
 def flip(x: object, axis: object = None) -> Tensor:
@@ -257,7 +271,7 @@ class Shaping(Base):
     @property
     def T(self) -> Tensor:
         """The axes reversed."""
-        return permute_dims(self)
+        return _turned(self)
 
     @property
     def mT(self) -> Tensor:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from tensorel.errors import EngineError
 from tensorel.kernels.loops import Status
-from tensorel.kernels.runtime import Call, Control, bytes_address, load_text
+from tensorel.kernels.runtime import Call, CompiledKernel, Control, bytes_address, load_text
 from tensorel.kernels.symbols import address, libc
 
 #: Ticks of the processor's clock (0.3 to 0.5 ns): how long a helper looks for the next job before
@@ -32,6 +32,8 @@ ASKED = 4  # short jobs after which a crew is made: its code takes milliseconds 
 _SLOT = 256  # bytes of a slot, and of the job before the first
 _CALLS = ("sem_init", "sem_wait", "sem_post", "pthread_create", "pthread_detach", "calloc")
 _JOB = struct.Struct("9q")  # words 1 to 9
+_ROOM = 1024  # words for the arguments of a launch
+_UNLIMITED = 2**62
 _HAS_CLOCK = platform.machine() in ("x86_64", "AMD64")
 
 # Words of a job: 0 kind (1), 1 function, 2 ranges, 3 their number, 4 control block, 5 arguments,
@@ -267,12 +269,14 @@ class Crew:
         self.enter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.code.address)
         calloc = libc().calloc
         calloc.restype, calloc.argtypes = ctypes.c_void_p, (ctypes.c_size_t, ctypes.c_size_t)
-        raw = calloc(MOST_HELPERS + 2, _SLOT)
+        raw = calloc(MOST_HELPERS + 2 + _ROOM * 8 // _SLOT, _SLOT)
         if not raw:
             raise EngineError("no memory for threads")
         self.job = -(-raw // _SLOT) * _SLOT
         self.words = (ctypes.c_longlong * 32).from_address(self.job)
         self.words[0] = 1
+        self.place = self.job + (MOST_HELPERS + 1) * _SLOT
+        self.room = (ctypes.c_longlong * _ROOM).from_address(self.place)
         self.helpers = 0
         self.full = False
         self.busy = threading.Lock()
@@ -316,6 +320,27 @@ class Crew:
         ctypes.memmove(self.job + 8, _JOB.pack(
             calls[0].entry, bytes_address(ranges), count, control.address,
             bytes_address(arguments), 3 if len(calls) > 1 else 0, helpers, 0, 0), _JOB.size)
+        return self._until_done(count, helpers)
+
+    def launch(self, entry: int, ranges: bytes, tables: Sequence[Sequence[int]], scalars: bytes,
+               helpers: int) -> Status:
+        """All ranges of a kernel without buffers, each with the array addresses of its worker (one
+        table: with those). ``busy`` is held."""
+        at, several = self.place, len(tables) > 1
+        room: list[ctypes.c_longlong | int] = [0, _UNLIMITED]  # control: not cancelled
+        behind = at + (2 + 3 * len(tables)) * 8
+        for table in tables:
+            room += (behind, 0, bytes_address(scalars))
+            behind += len(table) * 8
+        for table in tables:
+            room += table
+        count = len(ranges) // 16
+        self.room[: len(room)] = room
+        self.words[1:10] = [entry, bytes_address(ranges), count, at, at + 16, 3 * several, helpers,
+                            0, 0]
+        return self._until_done(count, helpers)
+
+    def _until_done(self, count: int, helpers: int) -> Status:
         words = self.words
         while True:
             words[10], words[16] = 0, helpers
@@ -370,5 +395,20 @@ def run_calls(calls: Sequence[Call], ranges: bytes, workers: int, control: Contr
     try:
         helpers = crew.grow(wanted)
         return crew.run(calls, ranges, helpers, control) if helpers else None
+    finally:
+        crew.busy.release()
+
+
+def launch(kernel: CompiledKernel, ranges: bytes, tables: Sequence[Sequence[int]], scalars: bytes,
+           workers: int) -> Status | None:
+    """Run a kernel without buffers on all ranges, its arrays given by their addresses, which the
+    caller keeps alive; else as ``run_calls``."""
+    crew, wanted = _crew, min(workers, len(ranges) // 16) - 1
+    room = 2 + len(tables) * (3 + len(tables[0]))
+    if crew is None or crew.helpers < wanted or room > _ROOM \
+            or not crew.busy.acquire(blocking=False):
+        return None
+    try:
+        return crew.launch(kernel.code.address, ranges, tables, scalars, wanted)
     finally:
         crew.busy.release()

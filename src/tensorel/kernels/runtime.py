@@ -37,6 +37,7 @@ _KEPT = 4096
 _SLOTS = {"b": "q", "i": "q", "u": "Q", "f": "d", "c": "dd"}
 
 
+_PAIR = struct.Struct("2q")
 _HEADER = object.__basicsize__
 _read_pointer = ctypes.c_size_t.from_address
 
@@ -59,7 +60,8 @@ def _choose_pointers() -> Callable[[Sequence[Array]], list[int]]:
     return _pointers_by_name
 
 
-_pointers = _choose_pointers()
+#: Where the data of arrays lie, for as long as these live.
+pointers = _choose_pointers()
 
 
 def _bytes_by_name(data: bytes) -> int:
@@ -91,7 +93,7 @@ class Call:
     ) -> None:
         self._function = kernel.function
         self._keep = (kernel, tuple(arrays), tuple(buffers))
-        self._arrays = kernel.array_table.pack(*_pointers(arrays))
+        self._arrays = kernel.array_table.pack(*pointers(arrays))
         self._buffers = kernel.buffer_table.pack(*[b.address for b in buffers])
         self._scalars = kernel.pack(scalars)
 
@@ -148,6 +150,15 @@ class CompiledKernel:
     ) -> Status:
         """Run on the range [lo, hi) in this thread; other Python threads go on meanwhile."""
         return self.bind(arrays, buffers, scalars)(lo, hi, control)
+
+    def whole(self, table: Sequence[int], scalars: bytes, extent: bytes,
+              control: Control) -> Status:
+        """Run in this thread on a range (two int64), with arrays at these addresses, which have
+        been checked before."""
+        lo, hi = _PAIR.unpack(extent)
+        code: int = self.function(
+            self.array_table.pack(*table), b"", scalars, lo, hi, control.address)
+        return _STATUSES[code]
 
     def _check(
         self, arrays: Sequence[Array], buffers: Sequence[GrowBuffer], scalars: Sequence[object]

@@ -9,6 +9,8 @@ from tensorel.ir.nodes import Const, const
 from tensorel.records import dataclass, field
 from tensorel.storage.format import Format, PhysicalArrays
 
+PSEUDO = ("shape", "count")
+
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Stored:
@@ -49,11 +51,20 @@ class Stored:
 
     def physical(self, name: str) -> np.ndarray:
         """A physical array by name, pseudo arrays included."""
-        if name == "shape":
+        if name == PSEUDO[0]:
             return np.asarray(self.shape, dtype=np.int64)
-        if name == "count":
+        if name == PSEUDO[1]:
             return np.asarray([self.count], dtype=np.int64)
         return self.arrays[name]
+
+    @property
+    def sound(self) -> bool:
+        """Whether kernels can read the arrays as they lie."""
+        found = self.facts.get("sound")
+        if found is None:
+            flags = [a.flags for a in self.arrays.values()]
+            found = self.facts["sound"] = all(f.c_contiguous and f.aligned for f in flags)
+        return found  # type: ignore[return-value]
 
     @property
     def signature(self) -> tuple[object, ...]:

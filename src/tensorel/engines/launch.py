@@ -1,0 +1,162 @@
+"""Dense results of steps that have run before, on operands that are stored alike.
+
+What ``Job`` works out for each run (ranges, checks, tables of arguments) is the same for all
+operands of a kind; only where their arrays lie is not. A kernel that reads tens of megabytes has
+emptied the caches of everything else, so that all functions and objects of a step come from
+memory again: what takes 40 us when it is warm takes 200 then. A launch keeps what stays the same,
+and touches little."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tensorel.algebra.ops import DType
+from tensorel.config import Config
+from tensorel.engines.kernel_job import CALLER_COST, PIECE_COST, Job, Ready, packed
+from tensorel.errors import EngineError
+from tensorel.ir.nodes import INT64, Call, Local, Read
+from tensorel.kernels import crew
+from tensorel.kernels.loops import For, Kernel, Status, Store, array
+from tensorel.kernels.runtime import CompiledKernel, Control, compile, pointers
+from tensorel.kernels.spec import Assembly, Nest
+from tensorel.plan.physical import KernelStep
+from tensorel.storage.stored import PSEUDO, Stored
+
+Array = np.ndarray[Any, np.dtype[Any]]
+OFTEN = 3  # runs after which copies of a result are added up by a kernel, which has to be made
+FEW = 1 << 14  # cells that one thread adds up quicker than two
+PAIR = 16  # bytes of a range
+_control = Control()  # nobody cancels what runs in the caller's thread
+
+
+class Launch:
+    """How a step runs on so many workers. Each has a copy of the result if they add to the same
+    cells."""
+
+    __slots__ = ("_adder", "_cells", "_copies", "_cut", "_own", "_ranges", "_ready", "_runs",
+                 "_scalars", "_slots", "_step", "_workers")
+
+    def __init__(self, step: KernelStep, ready: Ready, workers: int) -> None:
+        nest, names = ready.nest, ready.lowered.bindings.arrays
+        self._step, self._ready, self._workers = step, ready, workers
+        self._own = next(k for k, (slot, _) in enumerate(names) if not slot)
+        self._slots = tuple([n for n in names if n[0]])
+        self._copies = workers if is_private(nest, ready) else 1
+        self._scalars = ready.kernel.pack(ready.scalars)
+        self._cut = f"launch {workers} {step.cost} {nest.extent}"
+        self._ranges: bytes | None = None
+        self._adder: CompiledKernel | None = None
+        self._cells = b""
+        self._runs = 0
+
+    def __call__(self, values: dict[str, Stored], config: Config) -> Array | None:
+        """The cells of the result; None if it has to be made in the general way this time."""
+        ready, own = self._ready, self._own
+        ranges = self._cuts(values, config)
+        operands = []
+        for slot, name in self._slots:
+            stored = values[slot]
+            if not stored.sound:
+                return None
+            operands.append(stored.arrays[name])
+        outs = [ready.blank()] if self._copies == 1 or len(ranges) <= PAIR else [
+            ready.blank() for _ in range(min(self._copies, len(ranges) // PAIR))]
+        table = pointers(operands)
+        tables = [[*table[:own], at, *table[own:]] for at in pointers(outs)]
+        if not self._run(ready.kernel, ranges, tables, self._scalars):
+            return None
+        for other in outs[1:]:
+            self._add(outs[0], other, config)
+        self._runs += 1
+        return outs[0]
+
+    def _run(self, kernel: CompiledKernel, ranges: bytes, tables: list[list[int]],
+             scalars: bytes) -> bool:
+        """Whether it ran: the threads may be busy with something else."""
+        if len(ranges) > PAIR:
+            status = crew.launch(kernel, ranges, tables, scalars, self._workers)
+            if status is None:
+                return False
+        else:
+            status = kernel.whole(tables[0], scalars, ranges, _control) if ranges else Status.DONE
+        if status:
+            raise EngineError(f"step '{self._step.text}' was cancelled")
+        return True
+
+    def _cuts(self, values: dict[str, Stored], config: Config) -> bytes:
+        """The outer loop cut into ranges, which depend on the operand that leads it."""
+        leaders = self._ready.leaders
+        facts = values[leaders[0]].facts if leaders else None
+        found = self._ranges if facts is None else facts.get(self._cut)
+        if found is None:
+            job = Job(self._step, values, config, 0)
+            found = packed(job.ranges(self._workers, piece=self._workers * PIECE_COST))
+            if facts is None:
+                self._ranges = found
+            else:
+                facts[self._cut] = found
+        return found  # type: ignore[return-value]
+
+    def _add(self, to: Array, other: Array, config: Config) -> None:
+        """Both copies together in the first."""
+        if self._adder is None:
+            nest, cells, parts = self._ready.nest, to.size, self._workers
+            if self._runs < OFTEN or not keeps_dtype(nest, to.dtype):
+                to[...] = combined(nest, to, other)
+                return
+            self._adder = compile(_adder(nest, to.dtype), False, config.disk_cache, config.effort)
+            self._cells = packed([(0, cells)] if cells < FEW else [
+                (cells * k // parts, cells * (k + 1) // parts) for k in range(parts)])
+        if not self._run(self._adder, self._cells, [pointers([to, other])], b""):
+            to[...] = combined(self._ready.nest, to, other)
+
+
+def launch_for(step: KernelStep, ready: Ready, workers: int) -> Launch | None:
+    """None for steps that need more than operands and the cells of a result."""
+    nest, lowered = ready.nest, ready.lowered
+    plain = nest.output.assembly is Assembly.DENSE and not nest.lets and not nest.hopeful \
+        and not (nest.counted and lowered.accumulates) and not lowered.kernel.tables
+    stored = all(name not in PSEUDO for slot, name in lowered.bindings.arrays if slot)
+    if plain and stored and len(ready.leaders) <= 1 and step.cost < CALLER_COST:
+        return Launch(step, ready, workers)
+    return None
+
+
+def is_private(nest: Nest, ready: Ready) -> bool:
+    """Whether several ranges add to the same cells."""
+    return ready.lowered.accumulates and (not nest.loops or nest.loops[0] in nest.reduced)
+
+
+def combined(nest: Nest, a: Array, b: Array) -> Array:
+    """Both together, in the memory of the first where the operator can."""
+    assert nest.op is not None
+    meaning = nest.op.meaning
+    with np.errstate(all="ignore"):
+        if keeps_dtype(nest, a.dtype):
+            return meaning(a, b, out=a)  # type: ignore[return-value]
+        return np.asarray(meaning(a, b)).astype(a.dtype, copy=False)
+
+
+def keeps_dtype(nest: Nest, dtype: DType) -> bool:
+    """Whether the operator makes of two values a third of the same dtype."""
+    assert nest.op is not None
+    return isinstance(nest.op.meaning, np.ufunc) and _gives(nest.op.meaning, dtype) == dtype
+
+
+@cache
+def _gives(function: np.ufunc, dtype: DType) -> DType:
+    """The dtype of a function of two such values."""
+    return function.resolve_dtypes((dtype, dtype, None))[-1]
+
+
+def _adder(nest: Nest, dtype: DType) -> Kernel:
+    """to[k] = op(to[k], other[k])"""
+    assert nest.op is not None
+    to, other = array("to", dtype), array("other", dtype)
+    k, lo, hi = (Local(n, INT64) for n in ("k", "lo", "hi"))
+    both = Call(nest.op, (Read(to, (k,)), Read(other, (k,))))
+    return Kernel("add", (to, other), frozenset({"to"}), (), (), lo, hi,
+                  (For(k, lo, hi, (Store(to, k, both),)),))
