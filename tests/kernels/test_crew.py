@@ -21,7 +21,7 @@ from tensorel.config import Config
 from tensorel.costs import SHIPPED
 from tensorel.kernels import crew
 from tensorel.kernels.loops import Status
-from tensorel.kernels.runtime import Control, GrowBuffer, compile
+from tensorel.kernels.runtime import Control, GrowBuffer, compile, pointers
 
 pytestmark = pytest.mark.skipif(crew._the_crew(True, True) is None, reason="no semaphores, no crew")
 
@@ -53,6 +53,26 @@ def test_each_worker_has_its_own_arguments() -> None:
         assert crew.run_calls(calls, packed(1000, 10), 3, Control()) is Status.DONE
         assert all(np.isnan(out[0]) or out[0] == 100 for out in outs)
         assert not all(np.isnan(out[0]) for out in outs)
+
+
+def test_workers_clear_their_own_arrays() -> None:
+    """Zeros before the first range of each worker; who had none is not asked for a result."""
+    kernel, x = compile(total()), np.ones(1000)
+    for _ in range(200):
+        outs = [np.full(1, np.nan) for _ in range(3)]
+        tables = [pointers([x, out]) for out in outs]
+        found = crew.launch(kernel, packed(1000, 10), tables, b"", 3, cleared=8, own=1)
+        assert found is not None
+        status, begun = found
+        assert status is Status.DONE and len(begun) == 3
+        assert [int(not np.isnan(out[0])) for out in outs] == begun
+        assert sum(out[0] for out, b in zip(outs, begun) if b) > 0
+
+
+def test_launches_that_do_not_fit_are_left_to_others() -> None:
+    kernel, x, out = compile(total()), np.ones(1000), np.zeros(1)
+    many = [pointers([x, out])] * 400
+    assert crew.launch(kernel, packed(1000, 10), many, b"", 2) is None
 
 
 def test_no_helpers_for_one_range_or_one_worker() -> None:

@@ -42,7 +42,7 @@ class Blank:
     """What a dense result is before its kernel runs: nothing yet, where every cell is written;
     zeros, which the system gives to the thread that first writes there; or all the same value."""
 
-    __slots__ = ("dtype", "make", "size")
+    __slots__ = ("dtype", "is_zero", "make", "size")
 
     def __init__(self, nest: Nest, lowered: Lowered) -> None:
         out, extents = nest.output, nest.extent
@@ -51,15 +51,20 @@ class Blank:
         if lowered.accumulates:
             assert nest.op is not None and nest.op.identity is not None
             value = out.dtype.type(nest.op.identity(out.dtype))
+        self.is_zero = False
         if lowered.covers_all and not lowered.accumulates:
             self.make: Callable[..., Array] = recycling.empty
         elif value.tobytes() == out.dtype.type(0).tobytes():
-            self.make = recycling.zeros
+            self.make, self.is_zero = recycling.zeros, True
         else:
             self.make = partial(recycling.full, value=value)
 
     def __call__(self) -> Array:
         return self.make(self.size, dtype=self.dtype)
+
+    def room(self) -> Array:
+        """Memory for it, to be filled by who uses it."""
+        return recycling.empty(self.size, dtype=self.dtype)
 
 
 @dataclass(frozen=True, slots=True)

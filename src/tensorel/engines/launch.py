@@ -62,29 +62,40 @@ class Launch:
             if not stored.sound:
                 return None
             operands.append(stored.arrays[name])
-        outs = [ready.blank()] if self._copies == 1 or len(ranges) <= PAIR else [
-            ready.blank() for _ in range(min(self._copies, len(ranges) // PAIR))]
+        copies = min(self._copies, len(ranges) // PAIR)
         table = pointers(operands)
+        if copies < 2:
+            out = ready.blank()
+            table[own:own] = pointers([out])
+            done = self._run(ready.kernel, ranges, [table], self._scalars)
+            return None if done is None else out
+        blank = ready.blank
+        outs = [blank.room() if blank.is_zero else blank() for _ in range(copies)]
         tables = [[*table[:own], at, *table[own:]] for at in pointers(outs)]
-        if not self._run(ready.kernel, ranges, tables, self._scalars):
+        done = self._run(ready.kernel, ranges, tables, self._scalars,
+                         outs[0].nbytes if blank.is_zero else 0)
+        if done is None:
             return None
-        for other in outs[1:]:
-            self._add(outs[0], other, config)
+        used = [a for a, begun in zip(outs, done) if begun] if blank.is_zero else outs
+        for other in used[1:]:
+            self._add(used[0], other, config)
         self._runs += 1
-        return outs[0]
+        return used[0]
 
     def _run(self, kernel: CompiledKernel, ranges: bytes, tables: list[list[int]],
-             scalars: bytes) -> bool:
-        """Whether it ran: the threads may be busy with something else."""
+             scalars: bytes, cleared: int = 0) -> list[int] | None:
+        """Which workers began; None if the threads are busy with something else."""
+        status, begun = Status.DONE, [1]
         if len(ranges) > PAIR:
-            status = crew.launch(kernel, ranges, tables, scalars, self._workers)
-            if status is None:
-                return False
-        else:
-            status = kernel.whole(tables[0], scalars, ranges, _control) if ranges else Status.DONE
+            found = crew.launch(kernel, ranges, tables, scalars, self._workers, cleared, self._own)
+            if found is None:
+                return None
+            status, begun = found
+        elif ranges:
+            status = kernel.whole(tables[0], scalars, ranges, _control)
         if status:
             raise EngineError(f"step '{self._step.text}' was cancelled")
-        return True
+        return begun
 
     def _cuts(self, values: dict[str, Stored], config: Config) -> bytes:
         """The outer loop cut into ranges, which depend on the operand that leads it."""
@@ -110,7 +121,7 @@ class Launch:
             self._adder = compile(_adder(nest, to.dtype), False, config.disk_cache, config.effort)
             self._cells = packed([(0, cells)] if cells < FEW else [
                 (cells * k // parts, cells * (k + 1) // parts) for k in range(parts)])
-        if not self._run(self._adder, self._cells, [pointers([to, other])], b""):
+        if self._run(self._adder, self._cells, [pointers([to, other])], b"") is None:
             to[...] = combined(self._ready.nest, to, other)
 
 

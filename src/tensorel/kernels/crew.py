@@ -14,6 +14,7 @@ import os
 import platform
 import signal
 import struct
+import sys
 import threading
 from collections.abc import Sequence
 
@@ -30,20 +31,24 @@ TURN = 200_000_000  # after so many the caller looks whether a signal came
 MOST_HELPERS = 255
 ASKED = 4  # short jobs after which a crew is made: its code takes milliseconds to compile
 _SLOT = 256  # bytes of a slot, and of the job before the first
-_CALLS = ("sem_init", "sem_wait", "sem_post", "pthread_create", "pthread_detach", "calloc")
-_JOB = struct.Struct("9q")  # words 1 to 9
+_CALLS = ("sem_init", "sem_wait", "sem_post", "pthread_create", "pthread_detach", "calloc",
+          "memset")
+_JOB = struct.Struct("11q")  # words 1 to 11
 _ROOM = 1024  # words for the arguments of a launch
 _UNLIMITED = 2**62
 _HAS_CLOCK = platform.machine() in ("x86_64", "AMD64")
 
 # Words of a job: 0 kind (1), 1 function, 2 ranges, 3 their number, 4 control block, 5 arguments,
 # 6 words from the arguments of one worker to the next, 7 helpers; 8 next range, 9 status, 10
-# whether all shall stop for a moment;
+# whether all shall stop for a moment; 11 bytes of zeros that a worker begins with, 12 in which of
+# its arrays, 13 where it says that it has begun;
 # 16 helpers inside, with BLOCKED added once the caller sleeps; 24 semaphore of the caller.
-# Words of a slot: 0 kind (0), 1 job or 0, 2 whether asleep, 3 number of the worker, 8 semaphore.
+# Words of a slot: 0 kind (0), 1 job or 0, 2 whether asleep, 3 number of the worker, 4 the system's
+# number of the thread, 5 one more than the core that it keeps off, 8 semaphore, 16 cores.
 _TEXT = """
 declare i32 @sem_wait(ptr)
 declare i32 @sem_post(ptr)
+declare ptr @memset(ptr, i32, i64)
 {declarations}
 
 define internal void @work(ptr %job, i64 %worker, i64 %since) noinline {{
@@ -69,8 +74,11 @@ define internal void @work(ptr %job, i64 %worker, i64 %since) noinline {{
   %buffers = load ptr, ptr %own1
   %own2 = getelementptr i64, ptr %own, i64 2
   %scalars = load ptr, ptr %own2
+  %p11 = getelementptr i64, ptr %job, i64 11
+  %cleared = load i64, ptr %p11
   br label %take
 take:
+  %begun = phi i1 [ false, %0 ], [ true, %passed ]
   %halted = load atomic i64, ptr %halt acquire, align 8
   %on = icmp eq i64 %halted, 0
   br i1 %on, label %claim, label %out
@@ -81,7 +89,23 @@ claim:
 look:
   %failed = load atomic i64, ptr %status acquire, align 8
   %fine = icmp eq i64 %failed, 0
-  br i1 %fine, label %go, label %out
+  %unclear = icmp ne i64 %cleared, 0
+  %first = xor i1 %begun, true
+  %clears = and i1 %unclear, %first
+  br i1 %fine, label %ready, label %out
+ready:
+  br i1 %clears, label %clear, label %go
+clear:
+  %p12 = getelementptr i64, ptr %job, i64 12
+  %place = load i64, ptr %p12
+  %entry = getelementptr ptr, ptr %arrays, i64 %place
+  %cells = load ptr, ptr %entry
+  %zeros = call ptr @memset(ptr %cells, i32 0, i64 %cleared)
+  %p13 = getelementptr i64, ptr %job, i64 13
+  %marks = load ptr, ptr %p13
+  %mark = getelementptr i64, ptr %marks, i64 %worker
+  store i64 1, ptr %mark
+  br label %go
 go:
   %twice = shl i64 %k, 1
   %range = getelementptr i64, ptr %ranges, i64 %twice
@@ -103,7 +127,7 @@ pause:
   br label %out
 fail:
   %wide = zext i32 %code to i64
-  %first = cmpxchg ptr %status, i64 0, i64 %wide seq_cst seq_cst
+  %fault = cmpxchg ptr %status, i64 0, i64 %wide seq_cst seq_cst
   store atomic i64 1, ptr %watch seq_cst, align 8
   br label %out
 out:
@@ -116,6 +140,7 @@ define internal void @serve(ptr %slot) noinline {{
   %p3 = getelementptr i64, ptr %slot, i64 3
   %worker = load i64, ptr %p3
   %semaphore = getelementptr i64, ptr %slot, i64 8
+  {identify}
   br label %begin
 begin:
   %since = {clock}
@@ -160,6 +185,8 @@ wake:
   br label %begin
 }}
 
+{place}
+
 define internal void @run(ptr %job) noinline {{
   %number = ptrtoint ptr %job to i64
   %p7 = getelementptr i64, ptr %job, i64 7
@@ -182,6 +209,7 @@ send:
   %slept = extractvalue {{ i64, i1 }} %state, 1
   br i1 %slept, label %wake, label %posted
 wake:
+  call void @place(ptr %slot)
   %semaphore = getelementptr i64, ptr %slot, i64 8
   %woke = call i32 @sem_post(ptr %semaphore)
   br label %posted
@@ -246,6 +274,65 @@ slot:
 """
 
 
+#: Systems put a thread that wakes on the core of who wakes it, if both are expected to sleep
+#: soon, or to leave other cores asleep; there it waits for some milliseconds, and the job is over.
+#: Before it is woken a helper is kept off the core of the caller.
+_PLACE = """
+declare i32 @sched_getcpu()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_setaffinity(i32, i64, ptr)
+declare i32 @gettid()
+
+define internal void @place(ptr %slot) noinline {
+  %core = call i32 @sched_getcpu()
+  %wide = sext i32 %core to i64
+  %mark = add i64 %wide, 1
+  %p5 = getelementptr i64, ptr %slot, i64 5
+  %last = load i64, ptr %p5
+  %same = icmp eq i64 %last, %mark
+  %far = icmp uge i64 %wide, 1024
+  %skip = or i1 %same, %far
+  br i1 %skip, label %out, label %ask
+ask:
+  %cores = getelementptr i64, ptr %slot, i64 16
+  %refused = call i32 @sched_getaffinity(i32 0, i64 128, ptr %cores)
+  %known = icmp eq i32 %refused, 0
+  br i1 %known, label %keep, label %out
+keep:
+  %k = lshr i64 %wide, 6
+  %word = getelementptr i64, ptr %cores, i64 %k
+  %bit = and i64 %wide, 63
+  %one = shl i64 1, %bit
+  %others = xor i64 %one, -1
+  %all = load i64, ptr %word
+  %left = and i64 %all, %others
+  store i64 %left, ptr %word
+  %p4 = getelementptr i64, ptr %slot, i64 4
+  %thread = load i64, ptr %p4
+  %number = trunc i64 %thread to i32
+  %failed = call i32 @sched_setaffinity(i32 %number, i64 128, ptr %cores)
+  store i64 %mark, ptr %p5
+  br label %out
+out:
+  ret void
+}
+"""
+_IDENTIFY = """%thread = call i32 @gettid()
+  %known = sext i32 %thread to i64
+  %p4 = getelementptr i64, ptr %slot, i64 4
+  store i64 %known, ptr %p4"""
+_NOWHERE = "define internal void @place(ptr %slot) noinline {\n  ret void\n}"
+
+
+def _can_place() -> bool:
+    try:
+        for name in ("sched_getcpu", "sched_getaffinity", "sched_setaffinity", "gettid"):
+            address(name)
+    except EngineError:
+        return False
+    return sys.platform == "linux"
+
+
 def _text() -> str:
     """The code of helpers and callers. Where no clock is read in a few cycles nobody spins."""
     declarations = "declare i64 @llvm.readcyclecounter()\ndeclare void @llvm.x86.sse2.pause()"
@@ -254,7 +341,8 @@ def _text() -> str:
         clock="call i64 @llvm.readcyclecounter()" if _HAS_CLOCK else "add i64 0, 0",
         pause="call void @llvm.x86.sse2.pause()" if _HAS_CLOCK else "",
         helper_spin=HELPER_SPIN if _HAS_CLOCK else 0,
-        caller_spin=CALLER_SPIN if _HAS_CLOCK else 0, turn=TURN)
+        caller_spin=CALLER_SPIN if _HAS_CLOCK else 0, turn=TURN,
+        place=_PLACE if _can_place() else _NOWHERE, identify=_IDENTIFY if _can_place() else "")
 
 
 class Crew:
@@ -319,11 +407,12 @@ class Crew:
         count = len(ranges) // 16
         ctypes.memmove(self.job + 8, _JOB.pack(
             calls[0].entry, bytes_address(ranges), count, control.address,
-            bytes_address(arguments), 3 if len(calls) > 1 else 0, helpers, 0, 0), _JOB.size)
+            bytes_address(arguments), 3 if len(calls) > 1 else 0, helpers, 0, 0, 0, 0),
+            _JOB.size)
         return self._until_done(count, helpers)
 
     def launch(self, entry: int, ranges: bytes, tables: Sequence[Sequence[int]], scalars: bytes,
-               helpers: int) -> Status:
+               helpers: int, cleared: int, own: int) -> Status:
         """All ranges of a kernel without buffers, each with the array addresses of its worker (one
         table: with those). ``busy`` is held."""
         at, several = self.place, len(tables) > 1
@@ -334,10 +423,11 @@ class Crew:
             behind += len(table) * 8
         for table in tables:
             room += table
+        room += [0] * len(tables)
         count = len(ranges) // 16
         self.room[: len(room)] = room
-        self.words[1:10] = [entry, bytes_address(ranges), count, at, at + 16, 3 * several, helpers,
-                            0, 0]
+        self.words[1:14] = [entry, bytes_address(ranges), count, at, at + 16, 3 * several, helpers,
+                            0, 0, 0, cleared, own, behind]
         return self._until_done(count, helpers)
 
     def _until_done(self, count: int, helpers: int) -> Status:
@@ -400,15 +490,20 @@ def run_calls(calls: Sequence[Call], ranges: bytes, workers: int, control: Contr
 
 
 def launch(kernel: CompiledKernel, ranges: bytes, tables: Sequence[Sequence[int]], scalars: bytes,
-           workers: int) -> Status | None:
+           workers: int, cleared: int = 0, own: int = 0) -> tuple[Status, list[int]] | None:
     """Run a kernel without buffers on all ranges, its arrays given by their addresses, which the
-    caller keeps alive; else as ``run_calls``."""
+    caller keeps alive; else as ``run_calls``.
+
+    With ``cleared`` each worker first fills so many bytes of array number ``own`` of its table with
+    zeros, in the cache where it will use them; given back are the status, and which workers did."""
     crew, wanted = _crew, min(workers, len(ranges) // 16) - 1
-    room = 2 + len(tables) * (3 + len(tables[0]))
+    room = 2 + len(tables) * (4 + len(tables[0]))
     if crew is None or crew.helpers < wanted or room > _ROOM \
             or not crew.busy.acquire(blocking=False):
         return None
     try:
-        return crew.launch(kernel.code.address, ranges, tables, scalars, wanted)
+        status = crew.launch(
+            kernel.code.address, ranges, tables, scalars, wanted, cleared, own)
+        return status, crew.room[room - len(tables) : room]
     finally:
         crew.busy.release()
