@@ -15,6 +15,7 @@ from tensorel.engines import kernel_step
 from tensorel.engines.launch import OFTEN, Launch
 from tensorel.errors import EngineError
 from tensorel.kernels import crew
+from tensorel.kernels.cores import can_place
 
 RUNS = OFTEN + 6  # those that a crew is made after, that copies are added by a kernel, and more
 
@@ -122,7 +123,7 @@ def test_arrays_that_kernels_cannot_read_are_refused(launched: list[bool]) -> No
     assert launched == [False]
 
 
-@pytest.mark.skipif(not crew._can_place() or len(os.sched_getaffinity(0)) < 2,
+@pytest.mark.skipif(not can_place() or len(os.sched_getaffinity(0)) < 2,
                     reason="threads cannot be placed on cores here")
 def test_helpers_keep_off_the_core_of_the_caller() -> None:
     a, _ = matrix("float64")

@@ -207,10 +207,19 @@ def planned(bound: Bound, formats: Sequence[object], config: Config,
     known = [_known(source, stored) for source, stored in zip(bound.slots, bound.stored.values())]
     plan = make_plan(bound.roots, list(formats), known, config, config.verify, decisions)
     blocked = mark_rankings(plan, config) if config.optimize else {}
+    share_cores(plan)
     return Planned(
         plan, max([_least_bytes(s) for s in plan.steps], default=0.0),
         max([s.bytes_ for s in plan.steps if s.target.format.is_dense], default=0.0),
         plan.peak_bound(0), blocked=blocked)
+
+
+def share_cores(plan: Plan) -> None:
+    """Products leave the cores to kernels, where these use several."""
+    if any(type(s) is KernelStep and s.threads > 1 for s in plan.steps):
+        for step in plan.steps:
+            if type(step) is BlasStep:
+                step.shares = True
 
 
 def evaluate(nodes: Sequence[Tensor], config: Config,
@@ -263,6 +272,7 @@ def execute(run: Run, analyze: bool = False) -> list[Stored]:
     run.planned.fresh = False
     if watch is not None and watch.finish():
         run.planned.watch = None
+        share_cores(plan)  # steps may have got more threads
     return [values[n] for n in plan.results]
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 
 from tensorel import recycling
 from tensorel.config import Config
 from tensorel.errors import MemoryLimitError
+from tensorel.kernels.loops import Status
+from tensorel.kernels.openblas import OneThread, is_controlled
+from tensorel.kernels.runtime import Control, run_ranges
 from tensorel.plan.physical import BlasStep
 from tensorel.storage.convert import dense_view, to_dense
 from tensorel.storage.limits import show_bytes
@@ -38,9 +43,9 @@ def run_blas(step: BlasStep, values: dict[str, Stored], config: Config, budget: 
     else:
         x = dense_array(left)
     if len(la) == 2 and len(ra) == 2 and out == (la[0], ra[1]) and la[1] == ra[0]:
-        result = matmul(x, right)
+        result = matmul(x, right, config.workers, step.shares)
     else:
-        result = general_product(x, right, la, ra, out)
+        result = general_product(x, right, la, ra, out, config.workers, step.shares)
     return Stored(step.target.format, step.shape, step.dtype, step.fill.value,
                   {**arrays, "val": result.reshape(-1)}, {"fill": step.fill})
 
@@ -49,13 +54,23 @@ def run_blas(step: BlasStep, values: dict[str, Stored], config: Config, budget: 
 #: 1500 x 1500 by 40 columns 5.9 to 4.8 ms, by 300 columns 25.8 to 22.6), from so much work on.
 NARROW, TURNED = 4, 1e7
 BLAS_PIECE = 4e9  # multiply-adds between two looks at signals: some tenths of a second
+#: Multiply-adds from which a part of a product is worth a thread of ours: 2 ms.
+BLAS_PART = 4e7
 
 
-def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """NumPy's matmul; long ones run in pieces of their first axis, so that Ctrl-C is heard."""
+def matmul(x: np.ndarray, y: np.ndarray, workers: int = 1, shares: bool = False) -> np.ndarray:
+    """NumPy's matmul; long ones run in pieces of their first axis, so that Ctrl-C is heard. It
+    ``shares`` the cores with kernels, or BLAS has all that it takes."""
     work = float(x.size) * y.shape[-1]
-    if x.ndim == 2 and TURNED <= work <= BLAS_PIECE and x.dtype.kind in "fc" \
-            and 1 < y.shape[1] <= x.shape[0] // NARROW:
+    if is_controlled() and (shares or workers == 1):
+        parts = min(workers, int(work / BLAS_PART), x.shape[0])
+        with OneThread():
+            return _in_parts(x, y, work, parts) if parts > 1 else _product(x, y, work)
+    return _product(x, y, work)
+
+
+def _product(x: np.ndarray, y: np.ndarray, work: float) -> np.ndarray:
+    if _is_narrow(x, y, work):
         return recycling.contiguous(np.matmul(y.T, x.T).T)
     result = recycling.empty((*x.shape[:-1], y.shape[-1]), np.result_type(x, y))
     if work <= BLAS_PIECE or x.shape[0] < 2:
@@ -68,8 +83,35 @@ def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return result
 
 
+def _is_narrow(x: np.ndarray, y: np.ndarray, work: float) -> bool:
+    return x.ndim == 2 and TURNED <= work <= BLAS_PIECE and x.dtype.kind in "fc" \
+        and 1 < y.shape[1] <= x.shape[0] // NARROW
+
+
+def _in_parts(x: np.ndarray, y: np.ndarray, work: float, workers: int) -> np.ndarray:
+    """Rows of the result on our threads."""
+    result = recycling.empty((*x.shape[:-1], y.shape[-1]), np.result_type(x, y))
+    count = max(workers, math.ceil(work / BLAS_PIECE))
+    bounds = [x.shape[0] * k // count for k in range(count + 1)]
+    batched, narrow = x.ndim > 2, _is_narrow(x, y, work)
+
+    def task(lo: int, hi: int) -> Callable[[int], int]:
+        def run(worker: int) -> int:
+            if narrow:
+                result[lo:hi] = np.matmul(y.T, x[lo:hi].T).T
+            else:
+                np.matmul(x[lo:hi], y[lo:hi] if batched else y, out=result[lo:hi])
+            return Status.DONE
+
+        return run
+
+    run_ranges([task(lo, hi) for lo, hi in pairwise(bounds) if lo < hi], workers, Control(),
+               small=work < BLAS_PIECE / 10)
+    return result
+
+
 def general_product(left: np.ndarray, right: np.ndarray, la: tuple[str, ...], ra: tuple[str, ...],
-                    out: tuple[str, ...]) -> np.ndarray:
+                    out: tuple[str, ...], workers: int = 1, shares: bool = False) -> np.ndarray:
     batch = [n for n in out if n in la and n in ra]
     rows = [n for n in out if n in la and n not in ra]
     cols = [n for n in out if n in ra and n not in la]
@@ -84,7 +126,7 @@ def general_product(left: np.ndarray, right: np.ndarray, la: tuple[str, ...], ra
         shape(rows, summed))
     y = right.transpose([ra.index(n) for n in (*batch, *summed, *cols)]).reshape(
         shape(summed, cols))
-    z = matmul(x, y).reshape([sizes[n] for n in (*batch, *rows, *cols)])
+    z = matmul(x, y, workers, shares).reshape([sizes[n] for n in (*batch, *rows, *cols)])
     labels = [*batch, *rows, *cols]
     return np.asarray(z.transpose([labels.index(n) for n in out]))
 

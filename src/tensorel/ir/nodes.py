@@ -20,7 +20,7 @@ from weakref import ref
 
 import numpy as np
 
-from tensorel.algebra.ops import BOOL, DTYPES, INT64, DType, Operator, Scalar
+from tensorel.algebra.ops import BOOL, DTYPES, INT64, DType, Operator, Scalar, add, subtract
 from tensorel.forks import renewed
 
 T = TypeVar("T")
@@ -477,7 +477,8 @@ def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
                     found = Read(e.tensor, tuple([
                         i if apart(i.free) else go(i) for i in e.indices]))
                 case Call():
-                    found = Call(e.op, tuple([a if apart(a.free) else go(a) for a in e.args]))
+                    args = tuple([a if apart(a.free) else go(a) for a in e.args])
+                    found = Call(e.op, args) if e.dtype is not INT64 else _moved(e.op, args)
                 case Reduce():
                     found = Reduce(e.op, e.axes, go(e.body))
                 case _:
@@ -486,6 +487,35 @@ def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
         return found
 
     return go(expr)
+
+
+def _moved(op: Operator, args: tuple[Expr, ...]) -> Expr:
+    """``op(args)``; of places that are moved twice, (x + a) + b or b - (x + a), with one constant:
+    slices of slices read as one does, and ways to the same place are the same formula."""
+    outer = _move(op, args)
+    if outer is not None:
+        sign, inner, by = outer
+        whole = type(inner) is Call and inner.dtype is INT64
+        below = _move(inner.op, inner.args) if whole else None  # type: ignore[attr-defined]
+        if below is not None:
+            by += sign * below[2]
+            if -(2**63) <= by < 2**63:
+                x = below[1]
+                if sign != below[0]:
+                    return Call(subtract, (const(by, INT64), x))
+                return Call(add, (x, const(by, INT64))) if by else x
+    return Call(op, args)
+
+
+def _move(op: Operator, args: tuple[Expr, ...]) -> tuple[int, Expr, int] | None:
+    """Sign, x and a of a + x, x - a and a - x; None of others."""
+    if op is add or op is subtract:
+        a, b = args
+        if type(b) is Const and b.dtype is INT64:
+            return 1, a, int(b.value) if op is add else -int(b.value)
+        if type(a) is Const and a.dtype is INT64:
+            return 1 if op is add else -1, b, int(a.value)
+    return None
 
 
 __all__ = [

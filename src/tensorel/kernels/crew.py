@@ -14,11 +14,11 @@ import os
 import platform
 import signal
 import struct
-import sys
 import threading
 from collections.abc import Sequence
 
 from tensorel.errors import EngineError
+from tensorel.kernels.cores import can_place
 from tensorel.kernels.loops import Status
 from tensorel.kernels.runtime import Call, CompiledKernel, Control, bytes_address, load_text
 from tensorel.kernels.symbols import address, libc
@@ -274,9 +274,7 @@ slot:
 """
 
 
-#: Systems put a thread that wakes on the core of who wakes it, if both are expected to sleep
-#: soon, or to leave other cores asleep; there it waits for some milliseconds, and the job is over.
-#: Before it is woken a helper is kept off the core of the caller.
+#: As in ``kernels.cores``: before it is woken a helper is kept off the core of the caller.
 _PLACE = """
 declare i32 @sched_getcpu()
 declare i32 @sched_getaffinity(i32, i64, ptr)
@@ -324,15 +322,6 @@ _IDENTIFY = """%thread = call i32 @gettid()
 _NOWHERE = "define internal void @place(ptr %slot) noinline {\n  ret void\n}"
 
 
-def _can_place() -> bool:
-    try:
-        for name in ("sched_getcpu", "sched_getaffinity", "sched_setaffinity", "gettid"):
-            address(name)
-    except EngineError:
-        return False
-    return sys.platform == "linux"
-
-
 def _text() -> str:
     """The code of helpers and callers. Where no clock is read in a few cycles nobody spins."""
     declarations = "declare i64 @llvm.readcyclecounter()\ndeclare void @llvm.x86.sse2.pause()"
@@ -342,7 +331,7 @@ def _text() -> str:
         pause="call void @llvm.x86.sse2.pause()" if _HAS_CLOCK else "",
         helper_spin=HELPER_SPIN if _HAS_CLOCK else 0,
         caller_spin=CALLER_SPIN if _HAS_CLOCK else 0, turn=TURN,
-        place=_PLACE if _can_place() else _NOWHERE, identify=_IDENTIFY if _can_place() else "")
+        place=_PLACE if can_place() else _NOWHERE, identify=_IDENTIFY if can_place() else "")
 
 
 class Crew:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Protocol
 
+from tensorel.kernels.cores import NOWHERE, keep_off, this_core
 from tensorel.kernels.loops import Status
 
 #: A task gets the number of the worker that runs it (below ``workers``), for its workspaces.
@@ -109,18 +110,22 @@ class _Pool:
 
     def __init__(self) -> None:
         self.queue: SimpleQueue[tuple[_Job, int]] = SimpleQueue()
-        self.threads: set[threading.Thread] = set()
+        self.threads: dict[threading.Thread, int] = {}  # and the core that each keeps off
         self.guard = threading.Lock()
 
-    def submit(self, job: _Job, workers: int) -> None:
-        """Send ``workers`` threads to a job. One entry in the queue, which the threads split
-        among themselves: an interrupt finds it there or not, never half."""
+    def submit(self, job: _Job, workers: int, core: int = NOWHERE) -> None:
+        """Send ``workers`` threads to a job, none of them on this core. One entry in the queue,
+        which the threads split among themselves: an interrupt finds it there or not, never half."""
         if len(self.threads) < workers:
             with self.guard:
                 for _ in range(len(self.threads), workers):
                     thread = threading.Thread(target=self._serve, name="tensorel", daemon=True)
                     thread.start()
-                    self.threads.add(thread)
+                    self.threads[thread] = NOWHERE
+        for thread, last in self.threads.items():
+            if last != core and thread.native_id is not None:
+                self.threads[thread] = core
+                keep_off(thread.native_id, core)
         self.queue.put((job, workers))
 
     def _serve(self) -> None:
@@ -173,7 +178,7 @@ def run_ranges(
             pool.submit(job, workers)
         else:
             if workers > 1:
-                pool.submit(job, workers - 1)
+                pool.submit(job, workers - 1, this_core())
             job.work()
         job.wait()
     except BaseException:

@@ -84,7 +84,8 @@ class BlasStep(Step):
     """A dense product of two operands by NumPy's matmul. Each operand's axes are labelled; batch
     labels occur in both and in the result, summed ones in both only. ``listed``: so many outer
     levels of the left operand keep some positions alone, each with all that is below it; these
-    axes are the first of the left labels and of the result's, as the levels nest them."""
+    axes are the first of the left labels and of the result's, as the levels nest them.
+    ``shares``: the plan has kernels on several threads, which those of BLAS would disturb."""
 
     left: str = ""
     right: str = ""
@@ -92,6 +93,7 @@ class BlasStep(Step):
     right_axes: tuple[str, ...] = ()
     out_axes: tuple[str, ...] = ()
     listed: int = 0
+    shares: bool = False
 
     @property
     def inputs(self) -> tuple[str, ...]:
