@@ -6,7 +6,7 @@ import math
 import struct
 from collections.abc import Callable
 from dataclasses import field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import chain, pairwise
 from typing import Any
 
@@ -36,6 +36,7 @@ PIECE_COST = 25e3  # a range of the crew's work: the last one is waited for
 CALLER_COST = 5e7  # below this the caller does its share of the work: Ctrl-C waits for it
 RANGE_COST = 2e7  # a range should not take much longer than this: Ctrl-C waits for one
 RANGES_PER_WORKER = 8
+TAPER = 4.0  # the first range is so many times the last, which others wait for
 
 
 class Blank:
@@ -225,14 +226,15 @@ class Job:
         """Quantiles of the stored entries of the largest operand that leads the outer loop."""
         leaders = [self.values[name] for name in self.ready.leaders]
         if not leaders:
-            return _pairs([extent * k // count for k in range(count + 1)])
+            return _pairs([0, *(_shares(count) * extent).astype(np.int64).tolist(), extent])
         best = max(leaders, key=lambda s: s.count) if len(leaders) > 1 else leaders[0]
         key = f"cut {extent} {count}"
         found = best.facts.get(key)
         if found is None:
-            inner = _quantiles(best, np.linspace(0.0, 1.0, count + 1)[1:-1])
+            shares = _shares(count)
+            inner = _quantiles(best, shares)
             if inner is None:
-                inner = np.arange(1, count) * extent // count
+                inner = (shares * extent).astype(np.int64)
             inner = np.minimum(np.sort(inner), extent)  # the operand may be read in part
             found = best.facts[key] = _pairs([0, *inner.tolist(), extent])
         return found  # type: ignore[return-value]
@@ -273,6 +275,15 @@ class Job:
 def packed(ranges: list[tuple[int, int]]) -> bytes:
     """Pairs of int64."""
     return struct.pack(f"{2 * len(ranges)}q", *chain.from_iterable(ranges))
+
+
+@cache
+def _shares(count: int) -> Array:
+    """Where ranges end, as parts of the whole, but for the last: each is a little shorter than the
+    one before it."""
+    sizes = TAPER ** -(np.arange(count) / max(count - 1, 1))
+    found: Array = np.cumsum(sizes)[:-1] / sizes.sum()
+    return found
 
 
 def _pairs(bounds: list[int]) -> list[tuple[int, int]]:
