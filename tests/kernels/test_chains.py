@@ -10,12 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from samples import HI, I4, I_, LO, P, spmv
 
+import tensorel as tr
 from tensorel.algebra import ops
 from tensorel.ir.build import convert, element, plus
 from tensorel.ir.nodes import DTYPES, INT64, Call, Expr, Local, Read, const
 from tensorel.kernels import compiler
 from tensorel.kernels.analysis import lanes
-from tensorel.kernels.chains import LONG, chained
+from tensorel.kernels.chains import LONG, MANY, chained
 from tensorel.kernels.interpret import interpret
 from tensorel.kernels.llvm import emit
 from tensorel.kernels.loops import Assign, For, Kernel, Status, Stmt, Store, array
@@ -164,3 +165,32 @@ def test_without_masks_the_text_is_the_same(monkeypatch: pytest.MonkeyPatch) -> 
     assert "predicate.enable\", i1 true" in text
     listing = compiler.assembly(text)
     assert "{%k" not in listing.replace(" ", "")
+
+
+def test_where_lists_are_long_fewer_turns_are_enough() -> None:
+    """So that nearly all rows go the same way."""
+    outer = rows("add", np.dtype(np.float64), True, False).body[0]
+    assert isinstance(outer, For)
+    loop = next(s for s in outer.body if isinstance(s, For))
+
+    def least(thick: set[str]) -> int:
+        made = chained(For(loop.target, loop.lo, loop.hi, loop.body[:2]), lambda name, like: Local(
+            f"{name}'", like.dtype), thick)
+        assert made is not None and isinstance(made.long, Call)
+        return int(made.long.args[1].value)  # type: ignore[attr-defined]
+
+    assert least(set()) == least({"x", "ptr"}) == LONG
+    assert least({"crd"}) == MANY < LONG
+
+
+@pytest.mark.parametrize("length", [3, 17, 23, 24, 40])
+def test_thick_and_thin_matrices(length: int) -> None:
+    rng = np.random.default_rng(length)
+    dense = np.zeros((50, 64))
+    for row in dense:
+        row[rng.permutation(64)[:length]] = rng.random(length)
+    a, x = tr.tensor(dense, format="csr"), rng.random(64)
+    assert a._stored is not None and a._stored.signature[2] is (length >= 24)
+    np.testing.assert_allclose((a @ tr.asarray(x)).compute(), dense @ x, rtol=1e-12)
+    empty = tr.tensor(np.zeros((0, 4)), format="csr")
+    assert empty._stored is not None and empty._stored.signature[2] is False

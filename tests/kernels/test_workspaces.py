@@ -40,8 +40,8 @@ def stored(array: Any, fmt: str, fill: float = 0.0) -> Stored:
 
 
 def source(name: str, value: Stored) -> Source:
-    fmt, dtypes = value.signature
-    slot = Slot(name, fmt, dtypes)  # type: ignore[arg-type]
+    fmt, dtypes, thick = value.signature
+    slot = Slot(name, fmt, dtypes, thick=thick)  # type: ignore[arg-type]
     return Source(slot, value.shape, value.dtype, literal(value.fill, value.dtype))
 
 

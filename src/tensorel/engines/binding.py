@@ -139,9 +139,9 @@ class _Writer:
         key = f"{name}, strict" if self.strict else name
         found = data.facts.get(key)
         if found is None:
-            fmt, dtypes = data.signature
+            fmt, dtypes, thick = data.signature
             most = largest(data) if self.strict else math.inf
-            slot = Slot(name, fmt, dtypes, most=most)  # type: ignore[arg-type]
+            slot = Slot(name, fmt, dtypes, most=most, thick=thick)  # type: ignore[arg-type]
             found = data.facts[key] = Source(slot, source.shape, source.dtype, source.fill)
         assert isinstance(found, Source)
         self.slots.append(found)

@@ -121,8 +121,9 @@ def _bound_nest(nest: Nest, values: dict[str, Stored]) -> Nest:
     for read, slot in reads.items():
         source = read.tensor
         assert isinstance(source, Source)
-        fmt, dtypes = values[slot.name].signature
-        actual = Slot(slot.name, fmt, dtypes, slot.whole, slot.most)  # type: ignore[arg-type]
+        fmt, dtypes, thick = values[slot.name].signature
+        actual = Slot(
+            slot.name, fmt, dtypes, slot.whole, slot.most, thick)  # type: ignore[arg-type]
         if actual != slot:
             sources[source] = Source(actual, source.shape, source.dtype, source.fill)
     if not sources:

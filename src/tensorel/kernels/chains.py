@@ -5,18 +5,19 @@ could load and multiply meanwhile. Where sums may be reassociated,
 
 - the loop adds up a part of its own, which joins ``acc`` at its end: the rows of a matrix do not
   wait for each other then;
-- a loop that reads indirectly (others LLVM turns into vectors) of at least ``LONG`` turns adds four
-  terms as a tree first. Most rows are short: for those it is one branch more, rightly guessed.
+- a loop that reads indirectly (others LLVM turns into vectors) of enough turns adds four terms as a
+  tree first. Which way a row goes should be guessed rightly: where rows are long on average nearly
+  all do (``MANY``), else nearly none (``LONG``).
   Measured (matrix times vector, one thread): rows of 64 entries 0.86 ms to 0.59, of 128 0.90 to
   0.52; with the tree for all rows, those of 10 entries took 0.83 instead of 0.65: wrong guesses.
-  Meshes with 34 and 37 entries a row: 1.39 ms from 32 turns on, 1.22 from 24, 1.17 from 16; with
-  11 entries a row 1.90, 1.89, 2.01. Groups of stores, and a product of what the loop does not
-  change taken out of it, gave nothing.
+  A mesh with 34 entries a row: 1.39 ms from 32 turns on, 1.22 from 24, 1.17 from 16; one with 11
+  entries a row 1.90, 1.89, 2.01. Groups of stores, and a product of what the loop does not change
+  taken out of it, gave nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from tensorel.algebra import ops
 from tensorel.ir.build import compare, minus, plus, times
@@ -25,7 +26,7 @@ from tensorel.kernels.analysis import is_indirect, is_short
 from tensorel.kernels.loops import Assign, Comment, For, Prefetch, Stmt
 from tensorel.records import dataclass
 
-LONG = 24
+LONG, MANY = 32, 16
 SHIFT = 2
 WIDTH = 1 << SHIFT
 MOST = 16  # statements of a body that is worth repeating
@@ -46,8 +47,9 @@ class Chained:
     skip: tuple[Stmt, ...] = ()
 
 
-def chained(loop: For, fresh: Fresh) -> Chained | None:
-    """The loop with sums that do not wait, None if it has none or does anything else."""
+def chained(loop: For, fresh: Fresh, thick: Set[str] = frozenset()) -> Chained | None:
+    """The loop with sums that do not wait, None if it has none or does anything else. ``thick``:
+    names of arrays whose lists are long on average."""
     sums = _sums(loop.body)
     if not sums:
         return None
@@ -71,8 +73,17 @@ def chained(loop: For, fresh: Fresh) -> Chained | None:
                  _group(loop.target, body, plus(at, times(group, WIDTH)), fresh), loop.checked)
     skip = (Assign(turns, quarter), Assign(at, plus(at, times(turns, WIDTH))))
     rest = For(loop.target, at, last, body, loop.checked)
+    enough = MANY if _walks(loop, thick) else LONG
     return Chained(tuple(before), rest, tuple(after),
-                   compare(ops.greater_equal, count, LONG), groups, skip)
+                   compare(ops.greater_equal, count, enough), groups, skip)
+
+
+def _walks(loop: For, arrays: Set[str]) -> bool:
+    """Whether the loop goes along one of these arrays."""
+    return bool(arrays) and any(
+        isinstance(e, Read) and e.indices[0] is loop.target
+        and str(e.tensor.data) in arrays  # type: ignore[attr-defined]
+        for s in loop.body if isinstance(s, Assign) for e in postorder(s.value))
 
 
 def _sums(body: tuple[Stmt, ...]) -> dict[Local, ops.Operator]:

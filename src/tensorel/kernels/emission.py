@@ -44,6 +44,7 @@ class Emission:
     bound: dict[str, Expr] = field(default_factory=dict)
     arrays: dict[str, tuple[str, str]] = field(default_factory=dict)
     array_nodes: dict[str, Source] = field(default_factory=dict)
+    thick: set[str] = field(default_factory=set)  # of operands with long lists
     own_arrays: dict[str, Source] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
     tables: list[Table] = field(default_factory=list)
@@ -138,7 +139,7 @@ class Emission:
         kernel = Kernel(
             name, inputs + tuple(self.own_arrays[n] for n in own), frozenset(own),
             tuple(self.tables), tuple(s for s, _ in self.scalars.values()),
-            self.lo, self.hi, tuple(body),
+            self.lo, self.hi, tuple(body), frozenset(self.thick.intersection(names)),
         )
         arrays = tuple(self.arrays[n] for n in names) + tuple(("", n) for n in own)
         scalars = tuple(

@@ -293,7 +293,7 @@ class _Emitter:
         asm.label(go)
 
     def for_(self, stmt: For) -> None:
-        parts = None if self.strict else chained(stmt, self._fresh)
+        parts = None if self.strict else chained(stmt, self._fresh, self.kernel.thick)
         if parts is None:
             self._for(stmt)
             return

@@ -167,6 +167,7 @@ class Kernel:
     scalars: int64 or float parameters, Locals already defined on entry, in order.
     lo, hi: Locals (int64) that hold the range of the outer loop for this call.
     workspace arrays are ordinary arrays that the caller allocates per thread.
+    thick: names of arrays whose lists are long on average.
     """
 
     name: str
@@ -177,6 +178,7 @@ class Kernel:
     lo: Local
     hi: Local
     body: tuple[Stmt, ...]
+    thick: frozenset[str] = frozenset()
 
     @property
     def buffers(self) -> Table:

@@ -101,6 +101,8 @@ class Reading(Emission):
             full = f"{slot.name}.{name}"
             nodes[name] = self.array_nodes.setdefault(full, array(full, np.dtype(dtype)))
             self.arrays[full] = (slot.name, name)
+            if slot.thick:
+                self.thick.add(full)
         return Access(read, slot, nodes)
 
     def value(self, e: Expr) -> Expr:

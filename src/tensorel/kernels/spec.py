@@ -15,13 +15,15 @@ class Slot:
     """A place for a stored tensor in a plan: kernels depend on its format and array dtypes.
 
     ``whole``: by its formula it has a value everywhere; None: as its format says. ``most``: no
-    value is larger (strict programs ask which are finite; others do not know)."""
+    value is larger (strict programs ask which are finite; others do not know). ``thick``: the last
+    of its lists are long on average."""
 
     name: str
     format: Format
     dtypes: tuple[tuple[str, str], ...]
     whole: bool | None = None
     most: float = math.inf
+    thick: bool = False
 
     def __hash__(self) -> int:
         return hash(self.name)  # of one plan they differ by it

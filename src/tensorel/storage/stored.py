@@ -10,6 +10,7 @@ from tensorel.records import dataclass, field
 from tensorel.storage.format import Format, PhysicalArrays
 
 PSEUDO = ("shape", "count")
+THICK = 24
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
@@ -68,12 +69,18 @@ class Stored:
 
     @property
     def signature(self) -> tuple[object, ...]:
-        """What kernels depend on: the format and the dtypes of the arrays, not the sizes."""
+        """What kernels depend on: the format, the dtypes of the arrays, and whether the last of
+        the lists are long; not the sizes."""
         found = self.facts.get("signature")
         if found is None:
             dtypes = tuple((n, a.dtype.str) for n, a in self.arrays.items())
-            found = self.facts["signature"] = (self.format, dtypes)
+            found = self.facts["signature"] = (self.format, dtypes, self._is_thick())
         return found  # type: ignore[return-value]
+
+    def _is_thick(self) -> bool:
+        """There are many entries in a list, such as a row, on average."""
+        bounds = [n for n in self.arrays if n.startswith("pos")]
+        return bool(bounds) and self.count >= THICK * (self.arrays[max(bounds)].size - 1) > 0
 
     @property
     def kind(self) -> int:
