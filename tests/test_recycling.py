@@ -214,3 +214,28 @@ def test_a_fork_has_its_own() -> None:
         os._exit(0 if (other == 4.0).all() and (made == 3.0).all() else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert (made == 3.0).all()
+
+
+@pytest.mark.parametrize("count", [0, 1, 1000, 3_000_000, 3_999_999, 4_000_000])
+def test_what_is_behind_a_shortened_array_is_used_again(count: int) -> None:
+    recycling.REGIONS.release()
+    array = recycling.empty(4_000_000, np.dtype(np.float64))
+    array[:] = 7
+    short = recycling.shortened(array, count)
+    del array
+    kept = recycling.REGIONS.bytes_
+    assert kept == recycling.span(32_000_000) - recycling.span(max(count * 8, 1))
+    if kept >= recycling.MAPPED:
+        other = recycling.empty(kept // 8, np.dtype(np.float64))
+        other[:] = 1
+        del other
+    assert short.size == count and (short == 7).all()
+    del short
+    assert recycling.REGIONS.bytes_ == recycling.span(32_000_000)
+    recycling.REGIONS.release()
+
+
+def test_small_arrays_are_shortened_too() -> None:
+    array = recycling.empty(100, np.dtype(np.int32))
+    array[:] = np.arange(100)
+    assert recycling.shortened(array, 3).tolist() == [0, 1, 2]

@@ -168,6 +168,14 @@ class Owner:
         }
         _track(_NUMPY, pointer, count * dtype.itemsize)
 
+    def shorten(self, size: int) -> None:
+        """Keep so many bytes."""
+        kept, now = span(self.size), span(max(size, 1))
+        if now < kept:
+            self.size = max(size, 1)
+            _track(_NUMPY, self.pointer, size)
+            self.give(self.pointer + now, kept - now)
+
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if not ending():  # what this module knew may be gone, and all memory goes
             _untrack(_NUMPY, self.pointer)
@@ -194,6 +202,19 @@ def full(shape: int | tuple[int, ...], value: object, dtype: DType) -> Array:
     found = empty(shape, dtype)
     found[...] = value
     return found
+
+
+def shortened(array: Array, count: int) -> Array:
+    """The first values of an array of ``empty`` that nobody else holds; the memory behind them is
+    given back."""
+    if array.size == count:
+        return array
+    owner = array.base
+    if isinstance(owner, Owner):
+        owner.shorten(count * array.itemsize)
+        return array[:count]
+    array.resize(count, refcheck=False)
+    return array
 
 
 def contiguous(array: Array) -> Array:

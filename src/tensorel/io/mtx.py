@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from tensorel import config
+from tensorel import config, recycling
 from tensorel.errors import StorageError
 from tensorel.io.mtx_native import Line
 from tensorel.io.npy import AnyArray, check_memory
@@ -183,7 +183,7 @@ def _mirror(
     places = np.flatnonzero(off)
 
     def doubled(pair: tuple[AnyArray, AnyArray]) -> Any:
-        made = np.empty(given + places.size, pair[0].dtype)
+        made = recycling.empty(given + places.size, pair[0].dtype)
         made[:given] = pair[0]
         np.take(pair[1], places, out=made[given:], mode="clip")
         return made

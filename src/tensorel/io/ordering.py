@@ -15,10 +15,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from tensorel import config
+from tensorel import config, recycling
 from tensorel.io import ordering_kernels as native
 from tensorel.io.code import compiled
-from tensorel.ir.nodes import DType
+from tensorel.ir.nodes import INT64, DType
 from tensorel.kernels.loops import Status
 from tensorel.kernels.pool import run_ranges
 from tensorel.kernels.runtime import Array, Control
@@ -94,7 +94,7 @@ class _Job:
 
     def fill(self) -> None:
         """Words in the order of the entries, or group after group."""
-        self.words = np.empty(self.count, np.int64)
+        self.words: IndexArray = recycling.empty(self.count, INT64)
         if self.layout.group:
             self._split(self.layout.bits[1:])
             return
@@ -149,8 +149,8 @@ class _Emission:
         self.values = np.ascontiguousarray(values)
         self.kind = native.payload(values.dtype, add)
         skipped = 0 if lines is None else 1
-        self.axes: list[Array] = [np.empty(job.count, w) for w in job.widths[skipped:-1]]
-        self.val = np.empty(job.count, values.dtype)
+        self.axes: list[Array] = [recycling.empty(job.count, w) for w in job.widths[skipped:-1]]
+        self.val = recycling.empty(job.count, values.dtype)
         self.shifts = [(job.layout.shift(a), (1 << job.layout.bits[a]) - 1)
                        for a in range(skipped, len(job.coords))]
         self.kept = np.zeros((len(job.bounds) - 1, 1), np.int64)
@@ -158,7 +158,7 @@ class _Emission:
         if lines is not None:
             idx = job.widths[-1]
             wide = idx if job.count <= INT32_MAX else np.dtype(np.int64)
-            self.pos = np.empty(lines + 1, wide)
+            self.pos = recycling.empty(lines + 1, wide)
         pos_width: DType | None = None if self.pos is None else self.pos.dtype
         widths = tuple(a.dtype for a in self.axes)
         self.kernel = compiled(native.emit_kernel, widths, pos_width, self.kind)
@@ -216,11 +216,10 @@ class _Emission:
         goes back: nothing else refers to these arrays."""
         width, total = self.job.widths[-1], self.total
         words, self.job.words = self.job.words, np.empty(0, np.int64)
-        for array in (*self.axes, self.val):
-            array.resize(total, refcheck=False)
-        words.resize(-(-total * width.itemsize // 8), refcheck=False)
+        axes = [recycling.shortened(a, total) for a in self.axes]
+        words = recycling.shortened(words, -(-total * width.itemsize // 8))
         last: IndexArray = words.view(width)[:total]
-        return [*self.axes, last], self.val
+        return [*axes, last], recycling.shortened(self.val, total)
 
 
 class NativeSorter:
@@ -269,7 +268,7 @@ class NativeSorter:
         return emission.pos, idx, data
 
     def bounds(self, major: IndexArray, lines: int, width: DType) -> IndexArray:
-        pos: IndexArray = np.empty(lines + 1, width)
+        pos: IndexArray = recycling.empty(lines + 1, width)
         kernel = compiled(native.bounds_kernel, major.dtype, pos.dtype)
         control = Control(config.current().memory)
         status = kernel.run([major, pos], (), (lines,), 0, int(major.size), control)

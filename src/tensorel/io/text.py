@@ -19,7 +19,7 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 
-from tensorel import config
+from tensorel import config, recycling
 from tensorel.errors import StorageError
 from tensorel.io import mtx_native as native
 from tensorel.io.code import compiled
@@ -191,12 +191,12 @@ class _Reader:
         self.capacity = room
         per_entry = line.rank * line.width.itemsize + 8 * line.words
         check_memory(room * per_entry, self.text.where, f"{room:,} entries")
-        columns = [np.empty(room, line.width) for _ in range(line.rank)]
-        words = np.empty(room * line.words, np.uint64)
+        columns = [recycling.empty(room, line.width) for _ in range(line.rank)]
+        words = recycling.empty(room * line.words, np.dtype(np.uint64))
         for target, source in zip(columns, old.columns):
             target[: old.count] = source[: old.count]
         words[: old.count * line.words] = old.words[: old.count * line.words]
-        self.result = Entries(columns, words, old.count, old.maxima)  # type: ignore[arg-type]
+        self.result = Entries(columns, words, old.count, old.maxima)
 
     def _take(self, scratch: _Scratch) -> None:
         report = scratch.report
