@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 
 from tensorel import config
 from tensorel.errors import MemoryLimitError, StorageError
+from tensorel.io import ordering
+from tensorel.io.code import compiled
 from tensorel.io.ordering import Layout, NativeSorter, layout
+from tensorel.io.ordering_kernels import digits_kernel
+from tensorel.kernels.loops import Status
+from tensorel.kernels.runtime import Control
 from tensorel.storage import sorting
 from tensorel.storage.convert import pack, to_coo
 from tensorel.storage.coo import IndexArray, ValueArray
@@ -202,3 +207,38 @@ def test_ascent_across_blocks() -> None:
         tied[at] = tied[at - 1]
         assert sorting.ascent((fallen,), (0,)) == sorting.UNSORTED
         assert sorting.ascent((tied,), (0,)) == sorting.REPEATING
+
+
+@pytest.mark.parametrize(("bits", "count"), [
+    (0, 40), (1, 3000), (5, 5000), (17, 20_000), (28, 40_000), (40, 3000), (63, 5000)])
+def test_digit_by_digit(bits: int, count: int) -> None:
+    """Words sorted by some of their bits; those with the same keep their order."""
+    rng = np.random.default_rng(bits)
+    below = max(min(63 - bits, 8), 0)
+    keys = rng.integers(0, 1 << bits, count, dtype=np.int64) if bits else np.zeros(count, np.int64)
+    words = keys << below | rng.integers(0, 1 << below, count)
+    width = ordering._digit(bits, count)
+    spare, counts = np.empty(count, np.int64), np.empty(1 << width, np.int64)
+    wanted = words[np.argsort(words >> below, kind="stable")]
+    around = np.concatenate([[-5], words, [-7]])
+    status = compiled(digits_kernel).run(
+        [around, spare, counts], (), (below, below + bits, width, 1 << width), 1, count + 1,
+        Control())
+    assert status is Status.DONE and width <= 11
+    np.testing.assert_array_equal(around, [-5, *wanted, -7])
+
+
+@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_however_words_are_sorted(slow: bool, workers: int,
+                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ordering, "is_slow", lambda: slow)
+    rng = np.random.default_rng(4)
+    count, shape = 600_000, (3000, 5000)
+    coords = tuple(rng.integers(0, n, count).astype("int32") for n in shape)
+    values = rng.integers(1, 9, count).astype("float64")
+    with config.options(threads=workers):
+        made = settle(inspect(coords, values, shape, 0, "sum", keep_width=True))
+    flat, at = np.unique(coords[0].astype(np.int64) * shape[1] + coords[1], return_inverse=True)
+    np.testing.assert_array_equal(made.coords[0] * shape[1] + made.coords[1].astype(np.int64), flat)
+    np.testing.assert_array_equal(made.values, np.bincount(at, values))

@@ -97,6 +97,55 @@ def scatter_kernel(widths: Widths) -> Kernel:
     return _finish(code, _named("scatter", widths), {"words", "next"}, scalars)
 
 
+@cache
+def digits_kernel() -> Kernel:
+    """Sorts the words [lo, hi) by their bits from ``first`` to ``last``, digit by digit, the least
+    first; words with the same bits keep their order. Two digits at a time: to spare and back."""
+    code = Code()
+    words, spare = code.array("words", INT64), code.array("spare", INT64)
+    shift = code.let("shift", scalar("first"))
+    with code.loop(shift < scalar("last"), checked=True):
+        _distribute(code, words, scalar("lo"), spare, whole(0), shift)
+        code.set(shift, shift + scalar("width"))
+        _distribute(code, spare, whole(0), words, scalar("lo"), shift)
+        code.set(shift, shift + scalar("width"))
+    scalars = ["first", "last", "width", "digits"]
+    return _finish(code, "digits", {"words", "spare", "counts"}, scalars)
+
+
+def _distribute(code: Code, source: Memory, begin: X, target: Memory, start: X, shift: X) -> None:
+    """From ``begin`` on in the source to ``start`` on in the target, by the digit at ``shift``."""
+    counts = code.array("counts", INT64)
+    d, k = code.let("d", whole(0)), code.let("k", whole(0))
+    size = code.let("size", scalar("hi") - scalar("lo"))
+
+    def digit(word: X) -> X:
+        return code.let("digit", (word >> shift) & (scalar("digits") - 1))
+
+    with code.loop(d < scalar("digits")):
+        code.store(counts, d, 0)
+        code.set(d, d + 1)
+    with code.loop(k < size):
+        here = digit(source[begin + k])
+        code.store(counts, here, counts[here] + 1)
+        code.set(k, k + 1)
+    code.set(d, 0)
+    total = code.let("total", whole(0))
+    with code.loop(d < scalar("digits")):
+        count = code.let("count", counts[d])
+        code.store(counts, d, total)
+        code.set(total, total + count)
+        code.set(d, d + 1)
+    code.set(k, 0)
+    with code.loop(k < size):
+        word = code.let("word", source[begin + k])
+        here = digit(word)
+        place = code.let("place", counts[here])
+        code.store(counts, here, place + 1)
+        code.store(target, start + place, word)
+        code.set(k, k + 1)
+
+
 class _Values:
     """Moves of values from where they were given to where they are stored."""
 
