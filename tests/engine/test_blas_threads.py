@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 import tensorel as tr
+from tensorel.config import Config
 from tensorel.engines import local, products
 from tensorel.engines.binding import bind
 from tensorel.kernels import openblas
@@ -54,6 +54,15 @@ def test_several_threads_inside(numbers: list[int]) -> None:
     for t in threads:
         t.join()
     assert numbers[-1] == 4 and OneThread._inside == 0
+
+
+def test_a_forked_child_has_its_number_back(numbers: list[int]) -> None:
+    with OneThread():
+        OneThread._leave_all()  # what the child does
+        assert numbers == [4, 1, 4] and OneThread._inside == 0
+        OneThread._inside = 1
+        numbers.append(1)
+    assert numbers[-1] == 4
 
 
 @needed
@@ -104,7 +113,7 @@ def blas_steps(t: Any) -> list[BlasStep]:
     return [s for s in plan.steps if type(s) is BlasStep]
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="kernels use one core here")
+@pytest.mark.skipif(Config().workers < 2, reason="kernels use one core here")
 def test_products_beside_kernels_share() -> None:
     rng = np.random.default_rng(3)
     dense = (rng.random((60_000, 500)) < 0.05) * rng.random((60_000, 500))

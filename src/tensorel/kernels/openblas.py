@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import os
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -71,3 +72,14 @@ class OneThread:
                 OneThread._inside -= 1
                 if OneThread._inside == 0 and OneThread._before > 1:
                     functions[1](OneThread._before)
+
+    @classmethod
+    def _leave_all(cls) -> None:
+        """A forked child has none of the threads that were inside."""
+        functions = _functions()
+        if cls._inside and functions is not None:
+            cls._inside = 0
+            functions[1](cls._before)
+
+
+os.register_at_fork(after_in_child=OneThread._leave_all)
