@@ -13,14 +13,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from samples import F8, I4, endless, keep_positive, row_dots, total
+from samples import F8, HI, I4, I_, LO, endless, keep_positive, row_dots, total
 
 import tensorel as tr
 from tensorel import config
+from tensorel.algebra import ops
 from tensorel.config import Config
 from tensorel.costs import SHIPPED
+from tensorel.ir.nodes import INT64, Call, Read, const
 from tensorel.kernels import crew
-from tensorel.kernels.loops import Status
+from tensorel.kernels.loops import For, Kernel, Status, Store, array
 from tensorel.kernels.runtime import Control, GrowBuffer, compile, pointers
 
 pytestmark = pytest.mark.skipif(crew._the_crew(True, True) is None, reason="no semaphores, no crew")
@@ -297,3 +299,26 @@ def test_steps_on_the_crew_from_many_threads(eager: None) -> None:
     for t in threads:
         t.join(60)
     assert not wrong
+
+
+def test_after_a_pause_nothing_is_cleared_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller looks for signals after a while, and all go on with what they have added up."""
+    monkeypatch.setattr(crew, "TURN", 1000)
+    team = crew.Crew(disk=False)
+    entered = []
+    enter = team.enter
+    team.enter = lambda job: entered.append(job) or enter(job)  # type: ignore[func-returns-value]
+    assert team.grow(2) == 2
+    x, out = array("x", F8), array("out", F8)
+    kernel = compile(Kernel("added", (x, out), frozenset({"out"}), (), (), LO, HI, (For(
+        I_, LO, HI, (Store(out, const(0, INT64), Call(ops.add, (
+            Read(out, (const(0, INT64),)), Read(x, (I_,))))),)),)))
+    values = np.ones(40_000)
+    for _ in range(20):
+        outs = [np.full(1, np.nan) for _ in range(3)]
+        tables = [pointers([values, o]) for o in outs]
+        entered.clear()
+        done = team.launch(kernel.code.address, packed(40_000, 200), tables, b"", 2, 8, 1)
+        assert done is Status.DONE
+        assert len(entered) > 1, "it stopped at least once"
+        assert np.nansum(outs) == 40_000

@@ -41,7 +41,7 @@ _HAS_CLOCK = platform.machine() in ("x86_64", "AMD64")
 # Words of a job: 0 kind (1), 1 function, 2 ranges, 3 their number, 4 control block, 5 arguments,
 # 6 words from the arguments of one worker to the next, 7 helpers; 8 next range, 9 status, 10
 # whether all shall stop for a moment; 11 bytes of zeros that a worker begins with, 12 in which of
-# its arrays, 13 where it says that it has begun;
+# its arrays, 13 where it says that it has begun (a job that stops for a moment goes on later);
 # 16 helpers inside, with BLOCKED added once the caller sleeps; 24 semaphore of the caller.
 # Words of a slot: 0 kind (0), 1 job or 0, 2 whether asleep, 3 number of the worker, 4 the system's
 # number of the thread, 5 one more than the core that it keeps off, 8 semaphore, 16 cores.
@@ -76,9 +76,11 @@ define internal void @work(ptr %job, i64 %worker, i64 %since) noinline {{
   %scalars = load ptr, ptr %own2
   %p11 = getelementptr i64, ptr %job, i64 11
   %cleared = load i64, ptr %p11
+  %p13 = getelementptr i64, ptr %job, i64 13
+  %marks = load ptr, ptr %p13
+  %mark = getelementptr i64, ptr %marks, i64 %worker
   br label %take
 take:
-  %begun = phi i1 [ false, %0 ], [ true, %passed ]
   %halted = load atomic i64, ptr %halt acquire, align 8
   %on = icmp eq i64 %halted, 0
   br i1 %on, label %claim, label %out
@@ -89,21 +91,20 @@ claim:
 look:
   %failed = load atomic i64, ptr %status acquire, align 8
   %fine = icmp eq i64 %failed, 0
-  %unclear = icmp ne i64 %cleared, 0
-  %first = xor i1 %begun, true
-  %clears = and i1 %unclear, %first
+  %asked = icmp ne i64 %cleared, 0
   br i1 %fine, label %ready, label %out
 ready:
-  br i1 %clears, label %clear, label %go
+  br i1 %asked, label %check, label %go
+check:
+  %begun = load i64, ptr %mark
+  %first = icmp eq i64 %begun, 0
+  br i1 %first, label %clear, label %go
 clear:
   %p12 = getelementptr i64, ptr %job, i64 12
   %place = load i64, ptr %p12
   %entry = getelementptr ptr, ptr %arrays, i64 %place
   %cells = load ptr, ptr %entry
   %zeros = call ptr @memset(ptr %cells, i32 0, i64 %cleared)
-  %p13 = getelementptr i64, ptr %job, i64 13
-  %marks = load ptr, ptr %p13
-  %mark = getelementptr i64, ptr %marks, i64 %worker
   store i64 1, ptr %mark
   br label %go
 go:
