@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import fields, replace
 
+from tensorel.base.records import dataclass
 from tensorel.costs import SHIPPED, Costs, load
 from tensorel.errors import TypeError_
-from tensorel.records import dataclass
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
@@ -58,9 +58,13 @@ class Config:
     threads: number of threads; None means all cores.
     optimize: False runs the program as written, step by step.
     strict: to the last bit as NumPy on dense arrays: sums in order, 0 * inf is nan.
+    engine: where programs run; None: on threads of this process.
     disabled: names of passes that are switched off.
-    verify: check the form of the program before and after each pass.
+    verify: check the form of the program before and after each pass, and the arrays of every stored
+        tensor that is packed or that a step makes.
     check: run other plans on a sample of the result and compare.
+    bounds: kernels compare every position with the length of its array, and stop at the first
+        outside with an error that names it; for finding bugs, at two to four times the time.
     disk_cache: kernels are kept in the user's cache folder for later processes.
     effort: "full" optimizes kernels for long runs; "quick" compiles them in a sixth of the time,
         for small data: results are the same up to the rounding of sums.
@@ -76,6 +80,7 @@ class Config:
     disabled: frozenset[str] = frozenset()
     verify: bool = False
     check: bool = False
+    bounds: bool = False
     disk_cache: bool = True
     effort: str = "full"
     costs: Costs = SHIPPED
@@ -93,6 +98,8 @@ def _cores() -> int:
 
 
 EFFORTS = ("full", "quick")
+#: Checks of settings whose kinds belong to packages above, by name: each gives what is meant.
+CHECKS: dict[str, Callable[[object], object]] = {}
 _NAMES = frozenset(f.name for f in fields(Config))
 _current: ContextVar[Config | None] = ContextVar("tensorel_config", default=None)
 _default: Config | None = None
@@ -100,13 +107,13 @@ _default: Config | None = None
 
 def current() -> Config:
     """The settings in force here."""
-    return _current.get() or _default or set_costs(load())
+    return _current.get() or _default or set_default()
 
 
-def set_costs(costs: Costs) -> Config:
-    """From here on the process plans by these costs, unless a block says otherwise."""
+def set_default(**overrides: object) -> Config:
+    """From here on the process has these settings, unless a block says otherwise."""
     global _default
-    _default = replace(_default or Config(), costs=costs)
+    _default = with_overrides(_default or Config(costs=load()), **overrides)
     return _default
 
 
@@ -136,7 +143,18 @@ def with_overrides(config: Config, **overrides: object) -> Config:
                              hint="tr.calibrate(save=False).costs is one")
     if "disabled" in checked:
         checked["disabled"] = frozenset(checked["disabled"])  # type: ignore[call-overload]
+    for name in CHECKS.keys() & checked.keys():
+        checked[name] = CHECKS[name](checked[name])
     return replace(config, **checked)  # type: ignore[arg-type]
+
+
+def enter(config: Config) -> Token[Config | None]:
+    """From here on these settings are in force, until ``leave`` is given the token."""
+    return _current.set(config)
+
+
+def leave(token: Token[Config | None]) -> None:
+    _current.reset(token)
 
 
 @contextmanager
@@ -148,8 +166,8 @@ def options(**overrides: object) -> Iterator[Config]:
     4000000000
     """
     config = with_overrides(current(), **overrides)
-    token = _current.set(config)
+    token = enter(config)
     try:
         yield config
     finally:
-        _current.reset(token)
+        leave(token)

@@ -1,7 +1,7 @@
 """What work costs: the one record that the planner's arithmetic reads, shipped or measured here.
 
 Measured costs lie in the user's cache folder under the name of machine and version
-(``tensorel.private`` says when an entry is taken). ``TENSOREL_COSTS=shipped`` in the environment
+(``base.cache_files`` says when an entry is taken). ``TENSOREL_COSTS=shipped`` in the environment
 ignores them: the same plans on every machine."""
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import os
 import sys
 from dataclasses import fields, replace
 
-from tensorel import private
-from tensorel.records import dataclass
+from tensorel.base import cache_files
+from tensorel.base.records import dataclass
 
 _MAGIC = b"tensorel costs 01\n"
-TRUSTED = 20.0  # a measured cost that differs from the shipped one by more is refused
+MAX_COST_RATIO = 20.0  # a measured cost that differs from the shipped one by more is refused
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class Costs:
     dense_vector: float = 0.16  # a sum over sparse operands is stored dense above this density
     dense_matrix: float = 0.5  # the same for results of two and more axes
     dense_wanted: float = 0.1  # written dense on the way to a sparse format that was asked for
-    thin: float = 0.1  # a dense result from sparse operands is stored sparse below this density
+    sparsify: float = 0.1  # a dense result from sparse operands is stored sparse below this density
     turn: float = 8.0  # a matrix is turned if the sums read it so many times over
     across: float = 16.0  # times as slow is to read it across its rows, if no cache holds it
     expand: float = 4.0  # sums of products may cancel: they must be so many times cheaper
@@ -97,11 +97,11 @@ def machine() -> str:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     package = sys.modules[__name__.partition(".")[0]]
     shipped = ",".join(f"{f.name}={getattr(SHIPPED, f.name)}" for f in fields(Costs))
-    parts = (_processor(), cores, getattr(package, "__version__", ""), shipped)
+    parts = (processor(), cores, getattr(package, "__version__", ""), shipped)
     return "\n".join(map(str, parts))
 
 
-def _processor() -> str:
+def processor() -> str:
     """The model of the first core; the rest of the system's text can be long."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
@@ -126,7 +126,7 @@ def accepted(measured: dict[str, float]) -> Costs:
     for f in fields(Costs):
         shipped, value = getattr(SHIPPED, f.name), measured.get(f.name)
         if isinstance(value, (int, float)) and math.isfinite(value) \
-                and shipped / TRUSTED <= value <= shipped * TRUSTED:
+                and shipped / MAX_COST_RATIO <= value <= shipped * MAX_COST_RATIO:
             taken[f.name] = float(value)
     return replace(SHIPPED, **taken)
 
@@ -135,12 +135,12 @@ def load() -> Costs:
     """The costs measured on this machine, else those that are shipped."""
     if os.environ.get("TENSOREL_COSTS") == "shipped":
         return SHIPPED
-    place = private.folder("costs", make=False)
-    if place is None:
+    with cache_files.folder("costs", make=False) as place:
+        payload = None if place is None else cache_files.load(place, entry(), _MAGIC)
+    if payload is None:
         return SHIPPED
-    payload = private.load(place, entry(), _MAGIC)
     try:
-        lines = [line.split() for line in (payload or b"").decode().splitlines()]
+        lines = [line.split() for line in payload.decode().splitlines()]
         return accepted({name: float(value) for name, value in lines})
     except ValueError:
         return SHIPPED
@@ -148,9 +148,10 @@ def load() -> Costs:
 
 def save(costs: Costs) -> str | None:
     """Keep costs for later processes on this machine; where they lie, or None if they cannot."""
-    place = private.folder("costs")
     lines = [f"{f.name} {getattr(costs, f.name)!r}" for f in fields(Costs)
              if getattr(costs, f.name) != getattr(SHIPPED, f.name)]
-    if place is None or not private.store(place, entry(), _MAGIC, "\n".join(lines).encode()):
-        return None
-    return str(place / entry())
+    with cache_files.folder("costs") as place:
+        text = "\n".join(lines).encode()
+        if place is None or not cache_files.store(place, entry(), _MAGIC, text):
+            return None
+        return place.place(entry())

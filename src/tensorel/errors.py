@@ -6,6 +6,8 @@ Errors say the operation, the operands with their sizes, what went wrong and wha
 
 from __future__ import annotations
 
+import numpy as np
+
 
 class TensorelError(Exception):
     """Base of all errors raised on purpose by tensorel."""
@@ -27,8 +29,36 @@ class IndexError_(TensorelError, IndexError):
     """An index out of range, or an axis that does not exist."""
 
 
+class AxisError(IndexError_, ValueError):
+    """An axis that does not exist; as NumPy's, caught as an IndexError and as a ValueError."""
+
+
 class TypeError_(TensorelError, TypeError):
     """A dtype or an argument type that the operation does not take."""
+
+
+class ValueError_(TensorelError, ValueError):
+    """An argument of the right type with a value that the operation does not know."""
+
+
+class LinearAlgebraError(TensorelError, np.linalg.LinAlgError):
+    """A matrix that has no inverse, no such decomposition, or whose iteration does not converge."""
+
+
+class RangeError(TypeError_, OverflowError):
+    """A Python number that does not fit the dtype that it is to have."""
+
+
+class ArithmeticError_(ValueError_, OverflowError):
+    """A result that is too large for a number."""
+
+
+class ZeroDivisionError_(ValueError_, ZeroDivisionError):
+    """A Python number divided by zero."""
+
+
+class NameError_(TensorelError, NameError):
+    """A variable that is used before it is set."""
 
 
 class ParseError(TensorelError, ValueError):
@@ -58,6 +88,31 @@ class ParseError(TensorelError, ValueError):
 
 class StorageError(TensorelError, ValueError):
     """Physical arrays or files that do not form a valid tensor."""
+
+
+class FileError(StorageError, OSError):
+    """A file that the system does not open, read or write; ``errno`` is the system's number, and
+    ``filename`` the file."""
+
+    @classmethod
+    def of(cls, error: OSError, message: str, hint: str | None = None) -> FileError:
+        """The error that says so; also a FileNotFoundError or PermissionError if it was one."""
+        kind = cls
+        if isinstance(error, FileNotFoundError):
+            kind = FileNotFoundError_
+        elif isinstance(error, PermissionError):
+            kind = PermissionError_
+        found = kind(message, hint=hint)
+        found.errno, found.filename = error.errno, error.filename
+        return found
+
+
+class FileNotFoundError_(FileError, FileNotFoundError):
+    """A file that is not there."""
+
+
+class PermissionError_(FileError, PermissionError):
+    """A file that the user may not read or write."""
 
 
 class DatabaseError(StorageError, OSError):
@@ -91,5 +146,17 @@ class UnsupportedError(TensorelError, NotImplementedError):
     """A meaningful request that this engine cannot serve."""
 
 
+class ExtentWarning(UserWarning):
+    """Axes of different extents are joined: indices that one of them lacks count as absent."""
+
+
+class NullKeyWarning(UserWarning):
+    """Rows of a table have no key, so they have no place in a tensor."""
+
+
+class NonFiniteWarning(RuntimeWarning):
+    """nan or inf meets entries that are not stored, which annihilate it; NumPy has nan there."""
+
+
 class EngineError(TensorelError, RuntimeError):
-    """The engine failed; a bug of ours, or of the machine."""
+    """The engine failed (a bug of ours, or of the machine), or is none that we know."""

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorel import reference
-from tensorel.algebra import ops
+from tensorel.algebra import bulk, ops
 from tensorel.ir import analysis
 from tensorel.ir.nodes import (
     Axis,
@@ -25,6 +25,7 @@ from tensorel.ir.nodes import (
     Source,
     Tensor,
     const,
+    reads_in,
 )
 from tensorel.ir.parser import parse
 
@@ -118,13 +119,14 @@ def test_fill_of_a_choice_with_one_value_is_that_value() -> None:
 def test_fill_of_whole_tensor_operators() -> None:
     a, z = stored(2.0), stored(0.0)
 
-    def bulk(op: str, t: Source, *params: object) -> Any:
-        return analysis.fill(Bulk(op, (t,), params, t.shape, t.dtype)).value
+    def of(op: bulk.BulkOperator, t: Source, *params: object) -> Any:
+        return analysis.fill(Bulk(op, (t,), params)).value
 
-    assert bulk("sort", a, 0, False) == 2
-    assert bulk("reshape", a, (12,)) == 2
-    assert bulk("cumulative_sum", z, 0) == 0
-    assert bulk("cumulative_prod", stored(1.0), 0) == 1
+    assert of(bulk.sort, a, 0, False) == 2
+    assert of(bulk.reshape, a, (12,)) == 2
+    assert of(bulk.cumulative_sum, z, 0) == 0
+    assert of(bulk.cumulative_sum, a, 0) == 0  # it depends on the place
+    assert of(bulk.cumulative_prod, stored(1.0), 0) == 1
 
 
 def test_fill_where_numpy_refuses_is_zero() -> None:
@@ -216,11 +218,9 @@ def test_affine_sums_cancel() -> None:
     assert isinstance(product, Expr) and analysis.is_affine(product) is None
 
 
-def test_reads_and_counts() -> None:
+def test_reads_and_sources() -> None:
     a = stored(0.0)
     t = tensor("[i in 3] -> sum(j in 4) A[i, j] * A[i, j] + A[i, 0]", A=a)
     assert isinstance(t, Lambda)
-    assert [r.tensor for r in analysis.reads(t.body)] == [a, a]
+    assert [r.tensor for r in reads_in(t.body)] == [a, a]
     assert analysis.sources(t) == (a,)
-    assert analysis.count_nodes(t) == 10
-    assert analysis.free_indices(t.body) == {"i"}

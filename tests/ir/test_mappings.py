@@ -12,7 +12,7 @@ from tensorel.ir.parser import parse
 from tensorel.ir.printer import show
 from tensorel.storage import convert, registry
 from tensorel.storage.stored import Stored
-from tensorel.testing.generate import random_leaf
+from tensorel.testing.programs.leaves import random_leaf
 
 NAMES = (*registry.names(), "0;1", ";1,0", "csf(1,0)", "bsr(2,3)", "0,2;1", "csf(2,0,1)")
 

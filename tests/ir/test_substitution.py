@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorel.algebra import ops
-from tensorel.ir.nodes import INT64, Call, Const, Expr, Index, const, postorder, substitute
+from tensorel.ir.nodes import INT64, Call, Const, Expr, Index, const, postorder
+from tensorel.ir.replacing import substitute
 
 WHOLE = st.one_of(st.integers(-9, 9), st.integers(-(2**63), 2**63 - 1))
 STEPS = st.lists(st.tuples(st.sampled_from(["x+a", "a+x", "x-a", "a-x"]), WHOLE), max_size=6)

@@ -7,7 +7,7 @@ import numpy as np
 from tensorel.algebra import ops
 from tensorel.ir.build import compare, element, plus, times
 from tensorel.ir.nodes import INT64, Call, Expr, Local, Read, const
-from tensorel.kernels.loops import (
+from tensorel.kernels.loopir.statements import (
     Append,
     Assign,
     Buffer,

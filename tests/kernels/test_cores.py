@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tensorel.kernels import pool
-from tensorel.kernels.buffers import Control
-from tensorel.kernels.cores import NOWHERE, can_place, keep_off, this_core
-from tensorel.kernels.loops import Status
+from tensorel.kernels.loopir.statements import Status
+from tensorel.kernels.runtime import python_pool
+from tensorel.kernels.runtime.buffers import Control
+from tensorel.kernels.runtime.cores import NOWHERE, can_place, keep_off, this_core
 
 pytestmark = pytest.mark.skipif(not can_place() or len(os.sched_getaffinity(0)) < 2,
                                 reason="threads cannot be placed on cores here")
@@ -61,15 +61,17 @@ def test_the_pool_keeps_off_the_caller_while_it_works() -> None:
     allowed = os.sched_getaffinity(0)
     seen: list[set[int]] = []
 
+    caller = threading.current_thread()
+
     def task(worker: int) -> int:
-        if threading.current_thread() in pool._pool.threads:
+        if threading.current_thread() is not caller:
             seen.append(os.sched_getaffinity(0))
         return Status.DONE
 
     def run(small: bool) -> list[set[int]]:
         for _ in range(50):
             seen.clear()
-            pool.run_ranges([task] * 64, 2, Control(), small=small)
+            python_pool.run_ranges([task] * 64, 2, Control(), small=small)
             if seen:
                 break
         return list(seen)

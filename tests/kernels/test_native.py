@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from interpreter import interpret
 from samples import (
     F8,
     HI,
@@ -29,10 +30,9 @@ from tensorel.algebra import ops
 from tensorel.errors import EngineError
 from tensorel.ir.build import compare, plus, times
 from tensorel.ir.nodes import INT64, Call, Local, Read, const
-from tensorel.kernels import compiler
-from tensorel.kernels.interpret import interpret
-from tensorel.kernels.llvm import emit
-from tensorel.kernels.loops import (
+from tensorel.kernels.llvm.module import emit
+from tensorel.kernels.loopir.printing import show
+from tensorel.kernels.loopir.statements import (
     Append,
     AppendReserved,
     Assign,
@@ -51,8 +51,8 @@ from tensorel.kernels.loops import (
     While,
     array,
 )
-from tensorel.kernels.printer import show
-from tensorel.kernels.runtime import CompiledKernel, Control, GrowBuffer, compile
+from tensorel.kernels.runtime import compiler
+from tensorel.kernels.runtime.compiled import CompiledKernel, Control, GrowBuffer, compile
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -7,15 +7,25 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from interpreter import interpret
 from samples import HI, I_, LO
 
 from tensorel.algebra import ops
 from tensorel.errors import TensorelError
 from tensorel.ir.build import compare, convert
 from tensorel.ir.nodes import BOOL, DTYPES, INT64, Call, DType, Expr, Local, Read, const
-from tensorel.kernels.interpret import interpret
-from tensorel.kernels.loops import Append, Assign, Buffer, For, If, Kernel, Status, Store, array
-from tensorel.kernels.runtime import Control, GrowBuffer, compile
+from tensorel.kernels.loopir.statements import (
+    Append,
+    Assign,
+    Buffer,
+    For,
+    If,
+    Kernel,
+    Status,
+    Store,
+    array,
+)
+from tensorel.kernels.runtime.compiled import Control, GrowBuffer, compile
 
 COUNT = 12
 #: Operators whose results do not depend on the C library.

@@ -6,19 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from interpreter import interpret
 
 import tensorel as tr
 from tensorel.algebra import ops
 from tensorel.config import Config
-from tensorel.engines.kernel_job import SMALL_COST, prepare
-from tensorel.engines.kernel_step import run_kernel
+from tensorel.engines.in_process.kernel_job import SMALL_COST, prepare
+from tensorel.engines.in_process.kernel_step import run_kernel
+from tensorel.engines.in_process.plan_state import KernelState
 from tensorel.ir.nodes import INT64, Axis, Call, Expr, Index, Read, Reduce, Source
 from tensorel.ir.nodes import const as literal
-from tensorel.kernels.assemble import lower_nest
-from tensorel.kernels.interpret import interpret
-from tensorel.kernels.printer import show
-from tensorel.kernels.spec import Assembly, Let, Nest, Output, Slot
-from tensorel.kernels.workspaces import start, workspace
+from tensorel.kernels.loopir.printing import show
+from tensorel.kernels.lowering.assembly import lower_nest
+from tensorel.kernels.lowering.nest import Assembly, Let, Nest, Output, Slot
+from tensorel.kernels.lowering.workspaces import start, workspace
 from tensorel.plan.physical import KernelStep
 from tensorel.storage.convert import from_dense, to_dense, to_format
 from tensorel.storage.registry import resolve
@@ -40,8 +41,7 @@ def stored(array: Any, fmt: str, fill: float = 0.0) -> Stored:
 
 
 def source(name: str, value: Stored) -> Source:
-    fmt, dtypes, thick = value.signature
-    slot = Slot(name, fmt, dtypes, thick=thick)  # type: ignore[arg-type]
+    slot = Slot(name, *value.signature)
     return Source(slot, value.shape, value.dtype, literal(value.fill, value.dtype))
 
 
@@ -80,24 +80,25 @@ def run(made: Nest, threads: int = 1, **operands: Stored) -> Any:
     shape = tuple(N for _ in made.output.axes)
     dtype = made.body.dtype
     fmt = resolve("csr" if made.output.assembly is Assembly.LEVELS else "dense", shape, dtype)
-    step = KernelStep(Slot("out", fmt, ()), shape, dtype, literal(0, dtype), "out", 1.0, 8.0, 8.0,
+    step = KernelStep(Slot("out", fmt, ()), shape, dtype, literal(0, dtype), 1.0, 8.0, 8.0,
                       1.0 if threads == 1 else 40 * SMALL_COST, nest=made,
                       operands=tuple(operands), order=tuple(range(len(shape))), direct=fmt,
                       threads=threads)
     config = Config(threads=threads, disk_cache=False)
-    found = to_dense(run_kernel(step, operands, config, 2**30))
+    state = KernelState(step)
+    found = to_dense(run_kernel(state, operands, config, 2**30))
     if made.output.assembly is Assembly.DENSE:
-        np.testing.assert_allclose(_interpreted(step, config, operands), found, rtol=1e-12)
+        np.testing.assert_allclose(_interpreted(state, config, operands), found, rtol=1e-12)
     return found
 
 
-def _interpreted(step: KernelStep, config: Config, operands: dict[str, Stored],
+def _interpreted(state: KernelState, config: Config, operands: dict[str, Stored],
                  careful: bool = False) -> Any:
-    ready = prepare(step, operands, config, careful=careful)
-    size = int(np.prod(step.shape))
+    ready = prepare(state, operands, config, careful=careful)
+    size = int(np.prod(state.step.shape))
     op = ready.nest.op
-    first = 0.0 if op is None or op.identity is None else op.identity(step.dtype)
-    own = {"out": np.full(size, first, step.dtype)}
+    first = 0.0 if op is None or op.identity is None else op.identity(state.step.dtype)
+    own = {"out": np.full(size, first, state.step.dtype)}
     for x in ready.nest.lets:
         own |= {f"{x.slot.name}.{n}": np.full(N + 1, start(x) if n == "val" else 0, d)
                 for n, d in x.slot.dtypes}
@@ -106,9 +107,9 @@ def _interpreted(step: KernelStep, config: Config, operands: dict[str, Stored],
     interpret(ready.lowered.kernel, arrays, ready.scalars, 0, N)
     marks = [a for n, a in own.items() if n.endswith(".mark")]
     assert not any(m.any() for m in marks), "a workspace is forgotten where it was filled"
-    if ready.nest.hopeful and np.isnan(own["out"]).any():
-        return _interpreted(step, config, operands, careful=True)
-    return own["out"].reshape(step.shape)
+    if ready.nest.speculative and np.isnan(own["out"]).any():
+        return _interpreted(state, config, operands, careful=True)
+    return own["out"].reshape(state.step.shape)
 
 
 @pytest.mark.parametrize(("fmt", "threads"), [*((f, 1) for f in FORMATS), ("csr", 2)])

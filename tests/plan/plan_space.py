@@ -15,18 +15,19 @@ import numpy as np
 
 from tensorel.config import current
 from tensorel.engines.binding import Bound, bind
-from tensorel.engines.local import Planned, Run, execute, planned
+from tensorel.engines.in_process.engine import Run, execute, planned
+from tensorel.engines.in_process.plan_state import PlanState
 from tensorel.errors import MemoryLimitError
-from tensorel.plan.decide import Decision, plans
+from tensorel.plan.decisions import Decision, plans
 from tensorel.storage.convert import to_dense
 from tensorel.testing import Program, difference, run_numpy, sample_program
-from tensorel.testing import programs as testing
+from tensorel.testing.programs import running as testing
 
 MOST = 60  # plans of one program
 
 
 def plans_of(node: Any, most: int = MOST, **settings: Any
-             ) -> Iterator[tuple[tuple[Decision, ...], Planned, Bound, Any]]:
+             ) -> Iterator[tuple[tuple[Decision, ...], PlanState, Bound, Any]]:
     """(decisions, plan, operands, settings) of the plans of a tensor's program. All are made before
     the first is run: from a run the planner learns, and then has other options."""
     config = replace(current(), **settings)
@@ -37,7 +38,7 @@ def plans_of(node: Any, most: int = MOST, **settings: Any
 
 
 class _Made:
-    def __init__(self, made: Planned) -> None:
+    def __init__(self, made: PlanState) -> None:
         self.planned, self.cost = made, made.plan.cost
 
 

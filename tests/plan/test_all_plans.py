@@ -12,8 +12,8 @@ from plan_space import check_program, plans_of, small_program
 from plan_support import operands, programs
 
 import tensorel as tr
-from tensorel.engines.local import Run, execute
-from tensorel.plan.decide import Decisions, Option, plans, runner_up
+from tensorel.engines.in_process.engine import Run, execute
+from tensorel.plan.decisions import Decisions, Option, plans, runner_up
 from tensorel.storage.convert import to_dense
 
 

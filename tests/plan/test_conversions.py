@@ -10,11 +10,11 @@ import tensorel as tr
 from tensorel.config import Config
 from tensorel.costs import SHIPPED
 from tensorel.engines.binding import bind
-from tensorel.engines.local import _known, plan_for
+from tensorel.engines.in_process.engine import known_of, plan_for
 from tensorel.ir.nodes import Source
-from tensorel.plan.conversions import by_kernel, conversion_cost
-from tensorel.plan.known import Known
 from tensorel.plan.physical import ConvertStep, KernelStep, Plan
+from tensorel.plan.slot_facts import Known
+from tensorel.plan.steps.conversions import by_kernel, conversion_cost
 from tensorel.storage.registry import resolve
 
 
@@ -24,11 +24,11 @@ def matrix(n: int, count: int, format: str, seed: int = 0) -> tr.Tensor:
     return tr.from_coo((cells // n, cells % n), rng.random(cells.size), (n, n), format=format)
 
 
-def known_of(t: tr.Tensor) -> Known:
+def known(t: tr.Tensor) -> Known:
     bound = bind([t.node], [None], Config())
     (source,), (stored,) = bound.slots, bound.stored.values()
     assert isinstance(source, Source)
-    return _known(source, stored)
+    return known_of(source, stored)
 
 
 def plan_of(*tensors: tr.Tensor) -> Plan:
@@ -39,7 +39,7 @@ def plan_of(*tensors: tr.Tensor) -> Plan:
 
 def cost(have: str, want: str, count: int = 1000, n: int = 1000) -> float:
     t = matrix(n, count, have)
-    return conversion_cost(known_of(t), resolve(want, t.shape, t.dtype), SHIPPED)
+    return conversion_cost(known(t), resolve(want, t.shape, t.dtype), SHIPPED)
 
 
 def test_kinds_of_conversions() -> None:
@@ -48,15 +48,15 @@ def test_kinds_of_conversions() -> None:
     assert cost("csr", "csc", 100_000) < 100_000 * SHIPPED.convert_sort  # in buckets
     both = tr.alternatives(matrix(1000, 1000, "csr"), matrix(1000, 1000, "csc"))
     other = resolve("csc", both.shape, both.dtype)
-    assert conversion_cost(known_of(both), other, SHIPPED) == 0.0
-    assert not by_kernel(known_of(both), other, SHIPPED)
+    assert conversion_cost(known(both), other, SHIPPED) == 0.0
+    assert not by_kernel(known(both), other, SHIPPED)
 
 
 @pytest.mark.parametrize("have, want", [("csr", "csc"), ("csc", "csr"), ("coo", "csc"),
                                         ("dcsr", "csc"), ("dcsc", "csr")])
 def test_long_lists_are_turned_by_a_kernel(have: str, want: str) -> None:
     a, b = matrix(900, 80_000, have), matrix(900, 80_000, want, seed=1)
-    assert by_kernel(known_of(a), resolve(want, a.shape, a.dtype), SHIPPED)
+    assert by_kernel(known(a), resolve(want, a.shape, a.dtype), SHIPPED)
     total = a + b
     steps = plan_of(total).steps
     assert len(steps) == 2 and all(isinstance(s, KernelStep) for s in steps)

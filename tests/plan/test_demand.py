@@ -146,7 +146,7 @@ def test_switched_off() -> None:
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tensorel.plan.demand._pays", lambda *_: True)
+    monkeypatch.setattr("tensorel.plan.logical.demand.pays", lambda *_: True)
 
 
 def test_nothing_asks_for_itself(always: None) -> None:

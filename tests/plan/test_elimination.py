@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from itertools import combinations
 from random import Random
@@ -12,15 +11,17 @@ import numpy as np
 import pytest
 
 import tensorel as tr
+from measures import calls
 from tensorel.config import current
 from tensorel.costs import Costs
-from tensorel.engines import local
-from tensorel.plan.eliminate import Limits, Node, Search
-from tensorel.plan.greedy import best_order, cheapest_steps, follow, improved
-from tensorel.plan.sequences import sequences
-from tensorel.plan.sizes import Factor, Sizes, bits
-from tensorel.stats.facts import TensorStats
-from tensorel.stats.reading import of_read
+from tensorel.engines.in_process import engine
+from tensorel.plan.contraction.eliminate import Search
+from tensorel.plan.contraction.greedy import best_order, cheapest_steps, follow, improved
+from tensorel.plan.contraction.join_sizes import Factor, Sizes, bits
+from tensorel.plan.contraction.sequences import sequences
+from tensorel.plan.contraction.step_costs import Limits, Node
+from tensorel.stats.collected.facts import TensorStats
+from tensorel.stats.estimates.reads import of_read
 
 BIG = 10**12
 
@@ -221,16 +222,15 @@ def tensors(arrays: list[np.ndarray]) -> list[tr.Tensor]:
         a == 0) else tr.asarray(a) for a in arrays]
 
 
-@pytest.mark.parametrize("sparse", ["dense", "sparse", "mixed"])
+@pytest.mark.parametrize("sparse", ["dense", "sparse"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_hundred_operands_are_planned(shape: object, sparse: str) -> None:
     terms, out = shape(100)  # type: ignore[operator]
     program = tr.einsum(f"{','.join(terms)}->{out}", *tensors(operands(terms, sparse, 0.3)))
     config = current()
-    bound = local.bind([program.node], [None], config)
-    start = time.process_time()
-    local.plan_for(bound, [None], config)
-    assert time.process_time() - start < 2.5  # up to 1.0 s, twice that on a busy machine
+    bound = engine.bind([program.node], [None], config)
+    called, _ = calls(lambda: engine.plan_for(bound, [None], config))
+    assert called < 7_000_000  # up to 3.2 million, half a second
 
 
 @pytest.mark.parametrize("sparse", ["dense", "sparse", "mixed"])

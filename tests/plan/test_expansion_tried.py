@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -10,9 +11,10 @@ import pytest
 
 import tensorel as tr
 from tensorel.config import current
-from tensorel.engines import local
-from tensorel.plan import pipeline, variants
+from tensorel.engines.in_process import engine
+from tensorel.plan import pipeline
 from tensorel.plan.definitions import Program
+from tensorel.plan.variants import rewritings
 
 
 def term(rng: Random, n: int, m: int) -> tr.Tensor:
@@ -69,8 +71,8 @@ def weighted() -> tr.Tensor:
 
 
 def cost(t: tr.Tensor) -> float:
-    bound = local.bind([t.node], [None], current())
-    return local.plan_for(bound, [None], current(), anew=True).plan.cost
+    bound = engine.bind([t.node], [None], current())
+    return engine.plan_for(bound, [None], current(), anew=True).plan.cost
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -78,7 +80,7 @@ def test_plans_cost_what_they_would_if_it_were_always_tried(
         seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     t = program(seed)
     found = cost(t)
-    monkeypatch.setattr(variants, "_may_pay", lambda program, lam: True)
+    monkeypatch.setattr(rewritings, "may_pay", lambda program, lam: True)
     assert found <= 1.05 * cost(t)
 
 
@@ -88,15 +90,15 @@ def test_it_is_not_tried_where_it_cannot_win(
     tried: list[Program] = []
     t = make()  # type: ignore[operator]
     found = cost(t)
-    written = next(v for v in pipeline.VARIANTS if v.name == "expand").write
+    expand = next(p for p in pipeline.PASSES if p.name == "expand")
 
     def write(program: Program) -> Program | None:
-        other = written(program)
+        other = expand.run(program)
         tried.extend([] if other is None else [other])
         return other
 
-    monkeypatch.setattr(pipeline, "VARIANTS", (pipeline.Variant(
-        "expand", "expanded", write, lambda config: config.costs.expand),))
+    monkeypatch.setattr(pipeline, "PASSES", tuple(
+        replace(expand, run=write) if p is expand else p for p in pipeline.PASSES))
     assert cost(t) == found and not tried
-    monkeypatch.setattr(variants, "_may_pay", lambda program, lam: True)
+    monkeypatch.setattr(rewritings, "may_pay", lambda program, lam: True)
     assert cost(t) == found and tried

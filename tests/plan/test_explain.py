@@ -17,7 +17,7 @@ from plan_support import operands, programs
 import tensorel as tr
 from tensorel.errors import TypeError_
 from tensorel.plan import pipeline
-from tensorel.plan.pipeline import PASSES, VARIANTS
+from tensorel.plan.pipeline import PASSES
 
 HERE = Path(__file__).parent
 SNAPSHOTS = [(name, level) for name in (
@@ -77,7 +77,7 @@ def test_to_dict() -> None:
     assert step["estimated_bytes"] <= step["bound_bytes"]
     assert found["predicted_bytes"] >= a.nbytes + b.nbytes + (a @ b).nbytes
     assert set(found["passes"]) <= {
-        *(p.name for p in PASSES), *(v.name for v in VARIANTS), "choose_loops"}
+        *(p.name for p in PASSES), "choose_loops"}
     assert all(seconds >= 0 for seconds in found["passes"].values())
 
 
@@ -221,7 +221,7 @@ def test_same_text_in_every_process() -> None:
     for seed, order in (("1", "forward"), ("2", "backward")):
         ran = subprocess.run(
             [sys.executable, "-c", CHILD, str(HERE), order], capture_output=True, text=True,
-            env=os.environ | {"PYTHONHASHSEED": seed}, timeout=100)
+            env=os.environ | {"PYTHONHASHSEED": seed}, timeout=300)
         assert ran.returncode == 0, ran.stderr[-2000:]
         parts = ran.stdout.split("@@")[1:]
         texts.append(dict(zip(parts[::2], parts[1::2])))

@@ -12,7 +12,7 @@ import tensorel as tr
 from tensorel.ir.nodes import Expr
 from tensorel.ir.parser import parse
 from tensorel.ir.printer import show
-from tensorel.plan.factoring import take_out
+from tensorel.plan.variants.factoring import take_out
 
 RULE = "factor: a*b + a*c -> a*(b + c)"
 rng = np.random.default_rng(7)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import tensorel as tr
 from tensorel.config import current
-from tensorel.engines import local
+from tensorel.engines.in_process import engine
 from tensorel.stats import feedback
 
 
@@ -52,9 +52,9 @@ def test_plans_that_were_far_off_are_made_anew_once() -> None:
     a = tr.asarray(scattered_blocks(6000, 6))
     config, made = current(), []
     for _ in range(4):
-        bound = local.bind([(a @ a).node], [None], config)
-        made.append(local.plan_for(bound, [None], config))
-        local.execute(local.Run(made[-1], bound.stored, config))
+        bound = engine.bind([(a @ a).node], [None], config)
+        made.append(engine.plan_for(bound, [None], config))
+        engine.execute(engine.Run(made[-1], bound.stored, config))
     assert made[0].stale and made[0] is not made[1], "the first was far off"
     assert made[1].final and made[1] is made[2] is made[3], "the second is kept"
 
@@ -64,4 +64,4 @@ def test_good_estimates_are_not_kept() -> None:
     matrix = sp.random_array((2000, 2000), density=0.005, rng=rng, format="csr")
     a = tr.asarray(matrix)
     (a @ a).compute()
-    assert not feedback._store._sizes
+    assert len(feedback.SIZES) == 0

@@ -13,9 +13,9 @@ import tensorel as tr
 from tensorel.config import Config, with_overrides
 from tensorel.costs import SHIPPED
 from tensorel.engines.binding import bind
-from tensorel.engines.local import plan_for
+from tensorel.engines.in_process.engine import plan_for
 from tensorel.plan.physical import KernelStep
-from tensorel.plan.threads import Work
+from tensorel.plan.steps.threads import Work
 
 EAGER = replace(SHIPPED, thread=1.0, thread_collect=1.0, thread_gain=1.0, memory=1e-6, fresh=1e-6)
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Mapping
+from math import prod
 
 import numpy as np
 
 from tensorel.algebra import ops
 from tensorel.ir.nodes import Axis, Call, Const, Expr, Index, Read, Reduce, Source, const
 from tensorel.reference.interpret import evaluate_expr
-from tensorel.rewrite.egraph import EGraph, build
-from tensorel.rewrite.extract import extract
+from tensorel.rewrite.egraph import EGraph, Head, Term, build, spelled
+from tensorel.rewrite.ematch import Kids
+from tensorel.rewrite.polynomial import canonical
 
 EXTENTS = {"i": 3, "j": 2}
 LETTERS = "ABCuvw"
@@ -120,3 +123,40 @@ def _below(graph: EGraph, root: int) -> list[int]:
                     seen[k] = None
                     stack.append(k)
     return list(seen)
+
+
+def equal(a: Expr, b: Expr) -> bool:
+    """Whether two expressions are equal as polynomials over what they read."""
+    return a is b or (a.dtype == b.dtype and canonical(a) is canonical(b))
+
+
+def extract(graph: EGraph, root: int, cost: Callable[[Term, list[float]], float]
+            ) -> tuple[Expr, float]:
+    """The cheapest tree of a class and its cost, which folds over the tree: ``cost(term, costs of
+    children)`` is not less than any child's."""
+    best: dict[int, float] = {}
+    choice: dict[int, tuple[Head, Kids]] = {}
+    better = True
+    while better:
+        better = False
+        for c in graph.ids():
+            for head, kids in graph.nodes(c):
+                term = graph.term(head, kids)
+                if term.free <= graph[c].free and all(k in best for k in kids):
+                    found = cost(term, [best[k] for k in kids])
+                    if found < best.get(c, float("inf")):
+                        best[c], choice[c], better = found, (head, kids), True
+    return spelled(graph.find(root), choice.__getitem__), best[graph.find(root)]
+
+
+def operations(extents: Mapping[str, int], leaf: float = 1e-3) -> Callable[[Term], float]:
+    """Own cost of a node: how often its operator runs if each value is computed once for each
+    combination of the indices that it depends on. Leaves cost next to nothing, so that of two
+    equally good forms the shorter is taken."""
+
+    def own(t: Term) -> float:
+        if t.op is None:
+            return leaf
+        return prod(extents.get(name, 1) for name in t.free) * prod(a.extent for a in t.axes)
+
+    return own

@@ -14,7 +14,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from rewrite_support import sources
+from rewrite_support import equal, sources
 
 import tensorel as tr
 from tensorel.algebra import ops
@@ -23,7 +23,6 @@ from tensorel.ir.parser import parse
 from tensorel.rewrite.egraph import EGraph as OurGraph
 from tensorel.rewrite.engine import Given, Lit, Match, Op, Pattern, Red, Rule, Var
 from tensorel.rewrite.facts import Handle
-from tensorel.rewrite.polynomial import equal
 from tensorel.rewrite.saturate import Limits, saturate
 
 egg = pytest.importorskip("egglog")

@@ -5,10 +5,21 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from rewrite_support import EXTENTS, Programs, forms, sources, value, values
+from rewrite_support import (
+    EXTENTS,
+    Programs,
+    equal,
+    extract,
+    forms,
+    operations,
+    sources,
+    value,
+    values,
+)
 
 import tensorel as tr
 from tensorel.algebra import ops
@@ -16,10 +27,10 @@ from tensorel.ir.nodes import Const, Expr, Read, Reduce, const
 from tensorel.ir.parser import parse
 from tensorel.ir.printer import show
 from tensorel.rewrite.egraph import Analysis, EGraph, Term
-from tensorel.rewrite.extract import extract, extract_shared, operations
+from tensorel.rewrite.extract import extract_shared
 from tensorel.rewrite.facts import Facts
 from tensorel.rewrite.names import rename_bound
-from tensorel.rewrite.polynomial import canonical, equal
+from tensorel.rewrite.polynomial import canonical
 from tensorel.rewrite.saturate import Limits, saturate
 
 NAMES = sources("float64")
@@ -123,9 +134,6 @@ def test_limits() -> None:
     g = EGraph()
     g.add(e)
     assert saturate(g, ALL, limits=Limits(rounds=1)).stopped == "rounds"
-    g = EGraph()
-    g.add(e)
-    assert saturate(g, ALL, limits=Limits(seconds=0.0)).stopped == "seconds"
 
 
 def test_a_greedy_rule_waits_but_loses_nothing() -> None:
@@ -141,15 +149,12 @@ def test_a_greedy_rule_waits_but_loses_nothing() -> None:
     assert sizes[0] == sizes[1] == (5 + 90, 31)  # 2**5 - 1 subsets; (3**5 - 2**6 + 1) / 2 splits
 
 
-def test_report_and_record() -> None:
-    e = read("(u[i] * v[i]) + (u[i] * w[i])")
+def test_report() -> None:
     g = EGraph()
-    g.add(e)
-    report = saturate(g, [r for r in ALL if r.name.startswith("factor: a*b + ")], record=True)
+    root = g.add(read("(u[i] * v[i]) + (u[i] * w[i])"))
+    report = saturate(g, [r for r in ALL if r.name.startswith("factor: a*b + ")])
     assert report.fired == {"factor: a*b + a*c -> a*(b+c)": 1}
-    (used,) = report.applications
-    assert used.before is e
-    assert used.after is read("u[i] * (v[i] + w[i])")
+    assert g.find(root) == g.find(g.add(read("u[i] * (v[i] + w[i])")))
 
 
 def test_the_same_in_every_process() -> None:
@@ -208,18 +213,6 @@ def test_shared_parts_are_paid_once() -> None:
     assert extract_shared(g, c, own) == (e, 30.0)
     tree = extract(g, c, lambda t, kids: own(t) + sum(kids))
     assert tree == (e, 50.0)
-
-
-def test_total_cost_of_the_caller() -> None:
-    g = EGraph()
-    c = g.add(read("u[i] * (v[i] + w[i])"))
-    saturate(g, [r for r in ALL if r.name.startswith("distribute")])
-
-    def products(e: Expr) -> float:  # the caller wants as many products as possible
-        return -show(e).count("*")
-
-    found, value_ = extract_shared(g, c, operations({"i": 2}), products)
-    assert show(found) == "A[i] * B[i] + A[i] * C[i]" and value_ == -2
 
 
 def test_squared_loss_in_proportion_to_the_nonzeros() -> None:
@@ -308,7 +301,7 @@ def _reductions(e: Expr) -> list[Reduce]:
 
 def test_operators_of_users() -> None:
     """Unknown operators take part by their declared laws."""
-    gcd = ops.user_monoid("gcd", np.gcd, np.gcd, 0, idempotent=True)
+    gcd = replace(ops.user_monoid("gcd", np.gcd, np.gcd, 0), idempotent=True)
     e = parse("gcd(gcd(u[i], v[i]), u[i])", INTS, {"gcd": gcd})
     wanted = parse("gcd(u[i], v[i])", INTS, {"gcd": gcd})
     assert isinstance(e, Expr) and isinstance(wanted, Expr)

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rewrite_support import EXTENTS, sources, value, values
+from rewrite_support import EXTENTS, equal, sources, value, values
 
 import tensorel as tr
 from tensorel.ir.nodes import Const, Expr, Read, Source, const
 from tensorel.ir.parser import parse
 from tensorel.rewrite.egraph import EGraph
 from tensorel.rewrite.facts import Facts
-from tensorel.rewrite.polynomial import equal
 from tensorel.rewrite.saturate import Limits, saturate
 
 NAMES: dict[str, Source] = sources("float64")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from itertools import permutations
 
 import numpy as np
 import pytest
-from rewrite_support import EXTENTS, Programs, sources, value, values
+from rewrite_support import EXTENTS, Programs, equal, sources, value, values
 
+from measures import calls
 from tensorel.algebra import ops
 from tensorel.ir.nodes import Axis, Call, Expr, Index, Read, Reduce, Source, const
 from tensorel.ir.parser import parse
 from tensorel.ir.printer import show
 from tensorel.rewrite.names import relabel
-from tensorel.rewrite.polynomial import canonical, equal
+from tensorel.rewrite.polynomial import canonical
 
 FLOATS, INTS, BOOLS, BYTES = (sources(d) for d in ("float64", "int64", "bool", "uint8"))
 
@@ -103,9 +103,8 @@ def test_truth() -> None:
     assert not equal(read("u[i] or v[i]", BOOLS), read("u[i] and v[i]", BOOLS))
 
 
-def test_finite_values_cancel() -> None:
+def test_differences_keep_what_may_be_nan() -> None:
     assert equal(read("(u[i] + v[i]) - v[i]"), read("u[i] + 0.0 * v[i]"))
-    assert equal(read("(u[i] + v[i]) - v[i]"), read("u[i]"), finite=True)
 
 
 def test_past_the_limit_arguments_are_sorted() -> None:
@@ -208,14 +207,8 @@ def test_graphs_up_to_isomorphism() -> None:
 
 def test_quick() -> None:
     e = read("sum(k in 4, l in 4) A[i, k] * B[k, l] * C[l, j] * (u[k] + v[l])")
-    best = min(_time(e) for _ in range(5))
-    assert best < 0.01, f"{best * 1e3:.1f} ms"
-
-
-def _time(e: Expr) -> float:
-    start = time.process_time()
-    canonical(e)
-    return time.process_time() - start
+    called, _ = calls(lambda: canonical(e))
+    assert called < 10_000  # 4,000 are a millisecond
 
 
 def test_an_inner_index_may_hide_an_outer_one() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tensorel.stats.collect import collect, collect_pairs
-from tensorel.stats.relation import Relation, of_read
+from tensorel.stats.collected.collect import collect
+from tensorel.stats.estimates.pointset import Relation
+from tensorel.stats.estimates.reads import of_read
 from tensorel.storage.convert import from_dense, to_format
 from tensorel.storage.stored import Stored
 
@@ -46,11 +47,9 @@ def stored_pattern(pattern: Bools, fmt: str) -> Stored:
     return to_format(from_dense(pattern.astype(np.float64)), fmt)
 
 
-def relation_of(pattern: Bools, names: str, extents: dict[str, int], fmt: str = "coo",
-                pairs: bool = True) -> Relation:
-    stored = stored_pattern(pattern, fmt)
-    stats = collect_pairs(stored) if pairs else collect(stored)
-    return of_read(stats, tuple(names), extents)
+def relation_of(pattern: Bools, names: str, extents: dict[str, int], fmt: str = "coo"
+                ) -> Relation:
+    return of_read(collect(stored_pattern(pattern, fmt)), tuple(names), extents)
 
 
 def joined(extents: dict[str, int], terms: list[tuple[Bools, str]], op: Any = np.logical_and

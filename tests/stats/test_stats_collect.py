@@ -1,4 +1,4 @@
-"""Statistics against counting by NumPy, in every format; merging; huge shapes; the cache."""
+"""Statistics against counting by NumPy, in every format; huge shapes; the cache."""
 
 from __future__ import annotations
 
@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 from stats_support import KINDS, random_pattern, stored_pattern
 
-from tensorel.stats.collect import (
-    collect,
-    collect_pairs,
-    collect_symmetry,
-    collect_tiles,
-    known,
-    tile_size,
-)
-from tensorel.stats.merging import merge, placed
+from tensorel.stats.collected.collect import collect, known, tile_size
 from tensorel.storage.convert import from_coo, from_dense, pack, to_coo, to_format
 from tensorel.storage.levels import Compressed, Dense
 from tensorel.storage.stack import Stack
@@ -100,7 +92,7 @@ def test_dense_rows_below_sparse_ones():
     fmt = Stack("csf+dense", (0, 1, 2), (Compressed(0), Compressed(1), Dense(2)))
     for kind in KINDS:
         pattern = random_pattern(rng, (6, 5, 3), kind)
-        stats = collect_pairs(pack(to_coo(from_dense(pattern.astype(float))), fmt))
+        stats = collect(pack(to_coo(from_dense(pattern.astype(float))), fmt))
         rows = np.repeat(pattern.any(axis=2)[:, :, None], 3, axis=2)
         assert stats.count == np.count_nonzero(rows) and stats.nnz == np.count_nonzero(pattern)
         check_degrees(stats, rows)
@@ -116,12 +108,9 @@ def test_cubes(fmt):
         light = known(stored)
         if light.degrees:
             check_degrees(light, pattern)
-        collect_tiles(stored)
-        stats = collect_pairs(stored)
+        stats = collect(stored)
         check_degrees(stats, pattern)
         check_vectors(stats, pattern)
-        assert stats.tiles.counts.sum() == np.count_nonzero(pattern)
-        assert len(stats.degrees) == 12
 
 
 def test_tiles():
@@ -134,7 +123,7 @@ def test_tiles():
         if fmt != "bsr(2,2)":
             true = np.add.reduceat(np.add.reduceat(pattern.astype(int), range(0, 200, r), 0),
                                    range(0, 150, c), 1)
-            assert (counts == true).all() and stats.tiles.occupied == np.count_nonzero(true)
+            assert (counts == true).all() and stats.tiles.counts.shape == true.shape
     for rank in range(1, 9):
         size = tile_size((10**6,) * rank)
         assert np.prod([-(-(10**6) // s) for s in size], dtype=float) <= 65536
@@ -182,10 +171,9 @@ def test_huge_virtual_shapes():
     coords[0, :100] = 5
     for fmt in ("coo", "csf", "csf(6,5,4,3,2,1,0)"):
         stored = from_coo(coords, np.ones(300), (10**6,) * 7, duplicates="last", format=fmt)
-        stats = collect_tiles(collect_pairs(stored) and stored)
+        stats = collect(stored)
         assert stats.degrees_of(0).largest >= 100
         assert all(v is None or v.counts.size <= 300 for v in stats.vectors)
-        assert stats.tiles.counts.size <= 65536
 
 
 def test_dense_formats_are_full():
@@ -197,67 +185,8 @@ def test_dense_formats_are_full():
     assert scalar.count == 1 and scalar.rank == 0 and scalar.constant == 3
 
 
-def test_symmetry_and_one_hot():
-    rng = np.random.default_rng(6)
-    square = rng.integers(0, 3, (8, 8)).astype(float)
-    for fmt in ("csr", "coo", "dense", "bsr(2,2)"):
-        alike = to_format(from_dense(square + square.T), fmt)
-        assert collect_symmetry(alike).symmetric is True
-        bent = square + square.T
-        bent[2, 3] += 1
-        assert collect_symmetry(to_format(from_dense(bent), fmt)).symmetric is False
+def test_one_hot():
     hot = np.zeros((5, 9))
     hot[np.arange(5), [3, 1, 1, 8, 0]] = 1
     stats = collect(to_format(from_dense(hot), "csr"))
     assert stats.one_hot(0) is True and stats.one_hot(1) is False
-
-
-@pytest.mark.parametrize("shape", [(8, 10), (6, 5, 7), (12,)])
-def test_merging_bounds_the_whole(shape):
-    rng = np.random.default_rng(7)
-    for kind, split in itertools.product(KINDS, ("rows", "cells", "blind")):
-        pattern = random_pattern(rng, shape, kind)
-        first = rng.random(shape) < 0.5
-        if split == "rows":
-            first[:] = False
-            first[: shape[0] // 2] = True
-        one, two = (collect_pairs(stored_pattern(p, "coo"))
-                    for p in (pattern & first, pattern & ~first))
-        if split == "blind":
-            one, two = (without_vectors(s) for s in (one, two))
-        both, true = merge(one, two), collect_pairs(stored_pattern(pattern, "coo"))
-        assert (both.count, both.nnz) == (true.count, true.nnz)
-        if not one.count or not two.count:
-            continue
-        check_degrees(both, pattern)
-        if split != "blind":
-            check_vectors(both, pattern)
-            assert both.degrees_of(0) == true.degrees_of(0)
-        assert both.bandwidth == true.bandwidth and both.values == true.values
-        if both.tiles is not None:
-            assert (both.tiles.counts == true.tiles.counts).all()
-
-
-def without_vectors(stats):
-    from dataclasses import replace
-
-    return replace(stats, vectors=(None,) * stats.rank)
-
-
-def test_tiles_of_a_matrix_merge():
-    rng = np.random.default_rng(8)
-    for kind, fmt in itertools.product(KINDS, ("csr", "dense")):
-        pattern = random_pattern(rng, (9, 11), kind)
-        whole = None
-        for r, c in itertools.product((slice(0, 4), slice(4, 9)), (slice(0, 6), slice(6, 11))):
-            tile = collect(stored_pattern(pattern[r, c], fmt))
-            part = placed(tile, (r.start, c.start), (9, 11))
-            whole = part if whole is None else merge(whole, part)
-        where = np.ones_like(pattern) if fmt == "dense" else pattern
-        assert whole.count == np.count_nonzero(where)
-        assert whole.nnz == np.count_nonzero(pattern)
-        if whole.count:
-            check_degrees(whole, where)
-            check_vectors(whole, where)
-            i, j = np.nonzero(where)
-            assert whole.bandwidth == ((i - j).max(), (j - i).max())

@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 from stats_support import KINDS, joined, random_pattern, relation_of
 
-from tensorel.stats.relation import extend, join, project, reduce_over, restrict, union
+from tensorel.stats.estimates.joins import extend, join, union
+from tensorel.stats.estimates.reduction import project, reduce_over
 
 NAMES = "ijkl"
 FORMATS = {1: ("coo", "csf"), 2: ("coo", "csr", "csc", "bsr(2,2)", "dense", "dia"),
@@ -19,7 +20,7 @@ def leaf(rng, extents):
     names = "".join(rng.permutation(list(NAMES))[:rank])
     pattern = random_pattern(rng, tuple(extents[n] for n in names), str(rng.choice(KINDS)))
     fmt = str(rng.choice(FORMATS[rank]))
-    relation = relation_of(pattern, names, extents, fmt, pairs=bool(rng.integers(2)))
+    relation = relation_of(pattern, names, extents, fmt)
     return relation, pattern, names
 
 
@@ -27,7 +28,7 @@ def tree(rng, extents, depth):
     """A relation, its true points and their index names in order."""
     if depth == 0 or rng.random() < 0.2:
         return leaf(rng, extents)
-    kind = rng.choice(["join", "join", "union", "reduce", "restrict"])
+    kind = rng.choice(["join", "join", "union", "reduce"])
     if kind in ("join", "union"):
         parts = [tree(rng, extents, depth - 1) for _ in range(rng.integers(2, 4))]
         names = "".join(n for n in NAMES if any(n in p[2] for p in parts))
@@ -42,14 +43,6 @@ def tree(rng, extents, depth):
         axes = tuple(names.index(n) for n in gone)
         left = "".join(n for n in names if n not in gone)
         return reduce_over(relation, gone), np.asarray(truth.any(axis=axes)), left
-    name = str(rng.choice(list(names)))
-    chosen = rng.permutation(extents[name])[: rng.integers(0, extents[name] + 1)]
-    mask = np.zeros(extents[name], bool)
-    mask[chosen] = True
-    kept = truth & mask.reshape([-1 if n == name else 1 for n in names])
-    return restrict(relation, name, bound=float(chosen.size)), kept, names
-
-
 def check_tree(seed, depth=3):
     rng = np.random.default_rng(seed)
     extents = {n: int(rng.choice([0, 1, 3, 5, 8], p=[0.03, 0.12, 0.25, 0.3, 0.3])) for n in NAMES}

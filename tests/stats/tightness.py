@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tensorel.stats.collect import collect, collect_pairs
-from tensorel.stats.relation import Relation, join, of_read, project, union
+from tensorel.stats.collected.collect import collect
+from tensorel.stats.estimates.joins import join, union
+from tensorel.stats.estimates.pointset import Relation
+from tensorel.stats.estimates.reads import of_read
+from tensorel.stats.estimates.reduction import project
 from tensorel.storage.convert import from_coo
 from tensorel.storage.stored import Stored
 
@@ -110,7 +113,7 @@ def products_of_cubes(kind: str) -> Iterator[tuple[str, Relation, int]]:
         at = np.nonzero(m)
         return of_read(collect(from_coo(at, np.ones(at[0].size), (n, r))), tuple(names), extents)
 
-    x = of_read(collect_pairs(stored), tuple("ijk"), extents)
+    x = of_read(collect(stored), tuple("ijk"), extents)
     points = join(x, factor(bs, "jr"), factor(cs, "kr"))
     held = bs[j] & cs[k]
     out = np.zeros((n, r), bool)

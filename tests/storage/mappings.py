@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tensorel.records import dataclass
+from tensorel.base.records import dataclass
 
 Array = npt.NDArray[np.float64]
 EXAMPLES = Path(__file__).parents[2] / "examples" / "storage"

@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorel.ir.build import as_expr
 from tensorel.ir.nodes import Call, Const, Expr, Read, Source, const
-from tensorel.storage.hashing import hash_keys
+from tensorel.storage.formats.hashing import hash_keys
 from tensorel.storage.levels import Found, Probe
 from tensorel.storage.stored import Stored
 

@@ -12,7 +12,7 @@ from tensorel import config
 from tensorel.algebra.ops import DTYPES
 from tensorel.errors import MemoryLimitError, StorageError, TypeError_
 from tensorel.storage import convert, registry
-from tensorel.storage.coo import Coo
+from tensorel.storage.entries import Coo
 from tensorel.storage.stored import Stored
 
 shapes = st.lists(st.sampled_from([0, 1, 2, 3, 5]), max_size=4).map(tuple) | st.just((2,) * 8)

@@ -83,12 +83,10 @@ def test_bad_names() -> None:
         registry.resolve(registry.resolve("csr", (3, 3), F8), (3,), F8)
 
 
-def test_register() -> None:
+def test_register(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "BUILDERS", dict(registry.BUILDERS))
     registry.register("mine", coo_builder)
-    try:
-        assert "mine" in registry.names()
-        assert registry.resolve("Mine", (3,), F8).name == "coo"
-    finally:
-        registry._builders.pop("mine")
+    assert "mine" in registry.names()
+    assert registry.resolve("Mine", (3,), F8).name == "coo"
     with pytest.raises(StorageError):
         registry.register("a b", coo_builder)

@@ -8,7 +8,7 @@ from storage_support import ANY_RANK, MATRIX, SHAPED, Interpreter, formats_for, 
 
 from tensorel.ir.build import as_expr
 from tensorel.storage import convert
-from tensorel.storage.scalars import distinguishable
+from tensorel.storage.entries import distinguishable
 from tensorel.storage.stored import Stored
 
 SHAPES = [(), (0,), (1,), (5,), (3, 4), (7, 7), (5, 2), (2, 9), (0, 3), (3, 0), (3, 4, 2),

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from tensorel import config
 from tensorel.errors import MemoryLimitError, StorageError
-from tensorel.io import ordering
-from tensorel.io.code import compiled
-from tensorel.io.ordering import Layout, NativeSorter, layout
-from tensorel.io.ordering_kernels import digits_kernel
-from tensorel.kernels.loops import Status
-from tensorel.kernels.runtime import Control
+from tensorel.kernels.loopir.statements import Status
+from tensorel.kernels.native import sorter
+from tensorel.kernels.native.notation import compiled
+from tensorel.kernels.native.sorter import Layout, NativeSorter, layout
+from tensorel.kernels.native.sorter_kernels import digits_kernel
+from tensorel.kernels.runtime.compiled import Control
 from tensorel.storage import sorting
 from tensorel.storage.convert import pack, to_coo
-from tensorel.storage.coo import IndexArray, ValueArray
+from tensorel.storage.entries import IndexArray, ValueArray
 from tensorel.storage.ingest import arrays_of, inspect, settle
 from tensorel.storage.registry import resolve
 
@@ -30,7 +30,7 @@ DTYPES = ("bool", "int8", "uint16", "int32", "uint64", "float32", "float64", "co
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(sorting, "MANY", 0)
+    monkeypatch.setattr(sorting, "MIN_NATIVE_ENTRIES", 0)
     yield
 
 
@@ -110,7 +110,7 @@ def test_native_is_numpy(
         native = settle(given_entries)
         perm = sorting.sort_coords(coords, tuple(range(len(shape))), shape)
         back = sorting.sort_coords(coords, tuple(range(len(shape)))[::-1], shape)
-    monkeypatch.setattr(sorting, "MANY", 2**62)
+    monkeypatch.setattr(sorting, "MIN_NATIVE_ENTRIES", 2**62)
     numpy = settle(given_entries)
     assert all(np.array_equal(a, b) for a, b in zip(native.coords, numpy.coords))
     assert np.array_equal(native.values, numpy.values)
@@ -217,7 +217,7 @@ def test_digit_by_digit(bits: int, count: int) -> None:
     below = max(min(63 - bits, 8), 0)
     keys = rng.integers(0, 1 << bits, count, dtype=np.int64) if bits else np.zeros(count, np.int64)
     words = keys << below | rng.integers(0, 1 << below, count)
-    width = ordering._digit(bits, count)
+    width = sorter.digit_bits(bits, count)
     spare, counts = np.empty(count, np.int64), np.empty(1 << width, np.int64)
     wanted = words[np.argsort(words >> below, kind="stable")]
     around = np.concatenate([[-5], words, [-7]])
@@ -232,7 +232,7 @@ def test_digit_by_digit(bits: int, count: int) -> None:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_however_words_are_sorted(slow: bool, workers: int,
                                   monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordering, "is_slow", lambda: slow)
+    monkeypatch.setattr(sorter, "is_slow", lambda: slow)
     rng = np.random.default_rng(4)
     count, shape = 600_000, (3000, 5000)
     coords = tuple(rng.integers(0, n, count).astype("int32") for n in shape)

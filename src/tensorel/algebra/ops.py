@@ -1,7 +1,7 @@
 """Operators as objects with declared properties; rules and planners ask these, never names.
 
-Adding an operator is one statement here: its NumPy meaning, its laws, its printed symbol. The
-native back end gets it in ``kernels/scalars.py``.
+Adding an operator is one statement here: its NumPy meaning, its laws, its printed symbol, and how
+it is made of others, unless ``kernels/llvm/operators.py`` has instructions for it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from tensorel.algebra import repetition
+from tensorel.base.records import dataclass, field
 from tensorel.errors import TypeError_
-from tensorel.records import dataclass, field
 
 DType = np.dtype[np.generic]
 Scalar = bool | int | float | complex
@@ -28,6 +29,7 @@ DTYPES: tuple[DType, ...] = tuple(
     )
 )
 BOOL, INT64, FLOAT64 = np.dtype("bool"), np.dtype("int64"), np.dtype("float64")
+COMPLEX128 = np.dtype("complex128")
 
 
 def check_dtype(dtype: object) -> DType:
@@ -59,7 +61,7 @@ def _highest(dtype: DType) -> Scalar:
     return complex(math.inf, 0) if dtype.kind == "c" else math.inf
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Operator:
     """A pointwise operator; as a monoid also the ``op`` of a reduction.
 
@@ -69,9 +71,13 @@ class Operator:
     absorbing: values that decide the result at any argument, by being it (inf and -inf for ``+``).
     exact_annihilators: the law holds for every other argument, nan and inf included.
     distributes_over: names of the monoids m with a*(m b) = m(a*b).
-    repeat: name of the operator r such that reducing n copies of c gives r(c, n).
+    repeat: name of the operator r such that reducing n >= 1 copies of c gives r(c, n), exactly.
+    count: of such an operator, n as its second argument for c in a dtype.
     slow: a function that takes as long as many additions.
+    formula: the meaning again, as a function made of NumPy's functions that are operators here;
+    for dtypes in which a back end has no instructions for it.
     expand: for users' operators, the traced function of expressions.
+    recipe: for users' operators, the function and its arguments that make the same one again.
     """
 
     name: str
@@ -87,9 +93,12 @@ class Operator:
     exact_annihilators: bool = False
     distributes_over: frozenset[str] = frozenset()
     repeat: str | None = None
+    count: Callable[[DType, int], np.generic] | None = None
     result: Callable[..., DType] | None = None
     slow: bool = False
+    formula: Callable[..., Any] | None = None
     expand: Callable[..., object] | None = None
+    recipe: tuple[Callable[..., Operator], tuple[object, ...]] | None = None
     _cache: dict[tuple[DType, ...], tuple[tuple[DType, ...], DType]] = field(default_factory=dict)
 
     @property
@@ -103,6 +112,14 @@ class Operator:
                 and value == self.annihilators[k]:
             return next(z for z in self.annihilators if z is not None)
         return value if dtype.kind == "f" and value in self.absorbing else None
+
+    def copies(self, value: DType, count: int) -> tuple[Operator, np.generic]:
+        """The operator r and the number n, as r takes it, with r(c, n) = ``count`` copies of c of
+        this dtype under the monoid."""
+        assert self.repeat is not None, f"{self.name} cannot be repeated"
+        found = _TABLE[self.repeat]
+        assert found.count is not None
+        return found, found.count(value, count)
 
     def distributes(self, monoid: Operator, dtype: DType) -> bool:
         """Whether a self m(b) = m(a self b) for the monoid m in this dtype. Sums distribute over
@@ -139,8 +156,13 @@ class Operator:
     def __call__(self, *args: object) -> object:
         return self.meaning(*args)
 
-    def __reduce__(self) -> str | tuple[object, ...]:
-        return (operator, (self.name,))
+    def __reduce__(self) -> tuple[Callable[..., Operator], tuple[object, ...]]:
+        if self.expand is None:
+            return operator, (self.name,)
+        if self.recipe is None:
+            raise TypeError_(f"operator {self.name} is a Python function, which cannot be sent or "
+                             "stored", hint="functions that tr.reduce traces can")
+        return self.recipe
 
 
 _TABLE: dict[str, Operator] = {}
@@ -178,10 +200,10 @@ def _laws(identity: Callable[[DType], Scalar], **more: Any) -> dict[str, Any]:
 
 
 # -- arithmetic ------------------------------------------------------------------------------
-add = _binary("add", np.add, "+", **_laws(lambda d: 0, repeat="multiply",
+add = _binary("add", np.add, "+", **_laws(lambda d: 0, repeat="repeat_sum",
               absorbing=(math.inf, -math.inf), distributes_over=frozenset({"minimum", "maximum"})))
 subtract = _binary("subtract", np.subtract, "-")
-multiply = _binary("multiply", np.multiply, "*", **_laws(lambda d: 1, repeat="power",
+multiply = _binary("multiply", np.multiply, "*", **_laws(lambda d: 1, repeat="repeat_product",
                    annihilators=(0, 0), distributes_over=frozenset({"add"})))
 divide = _binary("divide", np.true_divide, "/", annihilators=(0, None))
 floor_divide = _binary("floor_divide", np.floor_divide, "//", annihilators=(0, None))
@@ -194,8 +216,33 @@ maximum = _binary("maximum", np.maximum, **_laws(_lowest, idempotent=True,
 arctan2 = _binary("arctan2", np.arctan2, slow=True)
 hypot = _binary("hypot", np.hypot, slow=True)
 copysign = _binary("copysign", np.copysign)
-logaddexp = _binary("logaddexp", np.logaddexp)
+
+
+def _logaddexp(a: Any, b: Any) -> Any:
+    """log(exp(a) + exp(b)) without overflow; equal infinities stay, a nan stays."""
+    difference = a - b
+    larger = np.where(difference > 0, a, b)
+    usual = larger + np.log1p(np.exp(-np.absolute(difference)))
+    return np.where(a == b, a + math.log(2), usual)
+
+
+logaddexp = _binary("logaddexp", np.logaddexp, formula=_logaddexp)
 nextafter = _binary("nextafter", np.nextafter)
+
+
+def _repetition(name: str, meaning: Callable[..., object],
+                count: Callable[[DType, int], np.generic]) -> Operator:
+    def result(value: DType, counts: DType) -> DType:
+        if counts != count(value, 1).dtype:
+            raise TypeError_(f"{name} of {value.name} does not count in {counts.name}")
+        return value
+
+    return _add(Operator(name, 2, meaning, result=result, count=count, slow=True))
+
+
+repeat_sum = _repetition("repeat_sum", repetition.repeat_sum, repetition.count_of_sum)
+repeat_product = _repetition(
+    "repeat_product", repetition.repeat_product, repetition.count_of_product)
 
 # -- comparison ------------------------------------------------------------------------------
 equal = _binary("equal", np.equal, "==", commutative=True)
@@ -224,17 +271,18 @@ right_shift = _binary("right_shift", np.right_shift, ">>", annihilators=(0, None
 negative = _unary("negative", np.negative)
 positive = _unary("positive", np.positive)
 absolute = _unary("absolute", np.absolute)
-sign = _unary("sign", np.sign)
+sign = _unary("sign", np.sign, formula=lambda x: np.where(
+    x > 0, 1, np.where(x < 0, -1, np.where(x == 0, 0, x))))
 logical_not = _unary("logical_not", np.logical_not)
 invert = _unary("invert", np.invert)
 bitwise_count = _unary("bitwise_count", np.bitwise_count)
 isnan = _unary("isnan", np.isnan)
 isinf = _unary("isinf", np.isinf)
-isfinite = _unary("isfinite", np.isfinite)
+isfinite = _unary("isfinite", np.isfinite, formula=lambda x: np.absolute(x) < math.inf)
 signbit = _unary("signbit", np.signbit)
 conjugate = _unary("conjugate", np.conjugate)
-square = _unary("square", np.square)
-reciprocal = _unary("reciprocal", np.reciprocal)
+square = _unary("square", np.square, formula=lambda x: x * x)
+reciprocal = _unary("reciprocal", np.reciprocal, formula=lambda x: 1 / x)
 sqrt = _unary("sqrt", np.sqrt, slow=True)
 cbrt = _unary("cbrt", np.cbrt, slow=True)
 exp = _unary("exp", np.exp, slow=True)
@@ -314,10 +362,10 @@ def user_monoid(
     identity: Scalar,
     *,
     commutative: bool = True,
-    idempotent: bool = False,
+    recipe: tuple[Callable[..., Operator], tuple[object, ...]] | None = None,
 ) -> Operator:
     """A user's associative operator with its declared identity."""
     return Operator(
-        name, 2, meaning, associative=True, commutative=commutative, idempotent=idempotent,
-        identity=lambda d: identity, expand=function,
+        name, 2, meaning, associative=True, commutative=commutative,
+        identity=lambda d: identity, expand=function, recipe=recipe,
     )

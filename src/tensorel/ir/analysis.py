@@ -7,6 +7,7 @@ nodes live.
 from __future__ import annotations
 
 import math
+import sys
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +15,8 @@ import numpy as np
 
 from tensorel.algebra import ops
 from tensorel.errors import TypeError_
+from tensorel.ir.given import Given, lifted
+from tensorel.ir.interning import Memo
 from tensorel.ir.nodes import (
     Bulk,
     Call,
@@ -21,7 +24,6 @@ from tensorel.ir.nodes import (
     DType,
     Expr,
     Lambda,
-    Memo,
     Node,
     Operator,
     Read,
@@ -30,6 +32,7 @@ from tensorel.ir.nodes import (
     Tensor,
     children,
     const,
+    is_same_literal,
     postorder,
 )
 from tensorel.ir.ranges import Affine, Range, index_range, is_affine, subexpressions
@@ -42,6 +45,8 @@ def apply(op: Operator, *args: Any) -> Any:
     >>> apply(ops.add, np.int8(100), np.int8(100)).item()
     -56
     """
+    if any([type(a) is Given for a in args]):  # noqa: C419
+        return lifted(apply, op, *args)
     into, out = op.resolve(*(a.dtype for a in args))
     with np.errstate(all="ignore"):
         result = np.asarray(op.meaning(*(_cast(a, d) for a, d in zip(args, into))))
@@ -51,6 +56,8 @@ def apply(op: Operator, *args: Any) -> Any:
 def _cast(value: Any, dtype: DType) -> Any:
     if value.dtype == dtype:
         return value
+    if type(value) is Given:
+        return lifted(_cast, value, dtype)
     if value.dtype.kind == "c" and dtype.kind not in "cb":
         value = value.real
     with np.errstate(all="ignore"):
@@ -63,14 +70,17 @@ def repeat(op: Operator, value: Any, count: int) -> Any:
     >>> repeat(ops.add, np.int8(100), 3).item()
     44
     """
+    if type(value) is Given:
+        return lifted(repeat, op, value, count)
     dtype = value.dtype
     if count == 0:
         assert op.identity is not None
         return np.asarray(op.identity(dtype)).astype(dtype)
     if op.idempotent or count == 1:
         return _cast(apply(op, value, value), dtype) if op.idempotent else value
-    if op.repeat is not None and dtype.kind in "fc":
-        return _cast(apply(ops.operator(op.repeat), value, dtype.type(count)), dtype)
+    if op.repeat is not None:
+        times, number = op.copies(dtype, count)
+        return apply(times, value, number)
     # By associativity count copies are the product of the doublings that count's bits name.
     result, doubled, left = None, value, count
     while left:
@@ -80,6 +90,11 @@ def repeat(op: Operator, value: Any, count: int) -> Any:
         if left:
             doubled = _cast(apply(op, doubled, doubled), dtype)
     return result
+
+
+def as_float(count: float) -> float:
+    """A number of cells; there may be more than floats reach."""
+    return float(count) if count <= sys.float_info.max else math.inf
 
 
 # -- fill ------------------------------------------------------------------------------------
@@ -149,7 +164,7 @@ def _fill_of(node: Node, deciding: list[Expr]) -> Const | None:
         case Lambda():
             return _fills[node.body] or _zero(node.dtype)
         case Bulk():
-            return _bulk_fill(node)
+            return const(lifted(node.op.fill, fill(node.args[0]).value), node.dtype)
         case Reduce():
             return _reduce_fill(node, _fills[node.body])
         case Call():
@@ -240,7 +255,7 @@ def _call_fill(node: Call, args: list[Const | None], deciding: list[Expr]) -> Co
 
 @lru_cache(maxsize=1024)
 def _applied(op: Operator, args: tuple[Const, ...], dtype: DType) -> Const | None:
-    """Programs ask for the same few again and again; each takes NumPy 10 us."""
+    """An operator on constants. Programs ask for the same few again and again."""
     try:
         return const(apply(op, *(a.value for a in args)), dtype)
     except (ValueError, TypeError_):  # NumPy refuses, e.g. integers to negative powers
@@ -260,39 +275,11 @@ def _same(a: Const | None, b: Const | None, dtype: DType) -> bool:
     return (
         a is not None
         and b is not None
-        and const(_cast(a.value, dtype), dtype) is const(_cast(b.value, dtype), dtype)
+        and is_same_literal(*[const(_cast(c.value, dtype), dtype) for c in (a, b)])
     )
 
 
-#: Bulk operators that move entries: the fill of the first operand stays.
-_MOVES = frozenset({"reshape", "take", "sort", "topk_values"})
-_SCANS = {"cumulative_sum": ops.add, "cumulative_prod": ops.multiply}
-
-
-def _bulk_fill(node: Bulk) -> Const:
-    first = _fills[node.args[0]] if node.args else None
-    if first is None:
-        return _zero(node.dtype)
-    value = const(_cast(first.value, node.dtype), node.dtype)
-    if node.op in _MOVES:
-        return value
-    scan = _SCANS.get(node.op)
-    if scan is not None and const(repeat(scan, value.value, 2), node.dtype) is value:
-        return value  # every prefix of c, c, c, ... reduces to c
-    return _zero(node.dtype)
-
-
 # -- indices ---------------------------------------------------------------------------------
-def free_indices(expr: Expr) -> frozenset[str]:
-    """The names of indices that ``expr`` does not bind itself."""
-    return expr.free
-
-
-def reads(*exprs: Expr) -> tuple[Read, ...]:
-    """The distinct Reads in the expressions (not inside the tensors that they read)."""
-    return tuple(e for e in subexpressions(*exprs) if isinstance(e, Read))
-
-
 def tensors(*roots: Node) -> tuple[Tensor, ...]:
     """Every tensor below the roots once, operands first."""
     return tuple(n for n in postorder(*roots) if isinstance(n, Tensor))
@@ -303,12 +290,7 @@ def sources(*roots: Node) -> tuple[Source, ...]:
     return tuple(n for n in postorder(*roots) if isinstance(n, Source))
 
 
-def count_nodes(*roots: Node) -> int:
-    """Number of distinct nodes below the roots."""
-    return len(postorder(*roots))
-
-
 __all__ = [
-    "Affine", "Range", "apply", "count_nodes", "fill", "fill_expr", "free_indices", "index_range",
-    "is_affine", "reads", "repeat", "sources", "stands", "subexpressions", "tensors",
+    "Affine", "Range", "apply", "fill", "fill_expr", "index_range", "is_affine", "repeat",
+    "sources", "stands", "subexpressions", "tensors",
 ]

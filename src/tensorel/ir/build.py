@@ -5,7 +5,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 
+import numpy as np
+
 from tensorel.algebra import ops
+from tensorel.ir.given import lifted
 from tensorel.ir.nodes import INT64, Call, Const, Expr, Index, Read, Source, const
 
 IntLike = Expr | int
@@ -17,7 +20,7 @@ def as_expr(value: IntLike) -> Expr:
 
 def int_value(e: Expr) -> int | None:
     """The value of an integer literal, else None."""
-    return int(e.value) if isinstance(e, Const) and e.dtype.kind in "iu" else None
+    return e.value.item() if isinstance(e, Const) and e.dtype.kind in "iu" else None
 
 
 def _int_call(op: ops.Operator, fold: Callable[[int, int], int], a: IntLike, b: IntLike) -> Expr:
@@ -33,13 +36,35 @@ def plus(a: IntLike, b: IntLike) -> Expr:
         return as_expr(b)
     if b == 0 or int_value(as_expr(b)) == 0:
         return as_expr(a)
+    if type(b) is int and b < 0:
+        return _int_call(ops.subtract, operator.sub, a, -b)
     return _int_call(ops.add, operator.add, a, b)
 
 
 def minus(a: IntLike, b: IntLike) -> Expr:
     if int_value(as_expr(b)) == 0:
         return as_expr(a)
+    if type(b) is int and b < 0:
+        return _int_call(ops.add, operator.add, a, -b)
     return _int_call(ops.subtract, operator.sub, a, b)
+
+
+def moved_by(e: Expr, by: int) -> Expr:
+    """``e + by``, where the whole numbers that ``e`` adds and subtracts are one with ``by``.
+
+    >>> moved_by(plus(Index("i"), 5), -5)
+    Index(name='i')
+    """
+    while isinstance(e, Call) and e.op in (ops.add, ops.subtract) and e.dtype == INT64:
+        op, (a, b) = e.op, e.args
+        first, second = int_value(a), int_value(b)
+        if second is not None:
+            e, by = a, by + (second if op is ops.add else -second)
+        elif first is not None and op is ops.add:
+            e, by = b, by + first
+        else:
+            break
+    return plus(e, by) if by >= 0 else minus(e, -by)
 
 
 def times(a: IntLike, b: IntLike) -> Expr:
@@ -87,8 +112,36 @@ def convert(e: Expr, dtype: ops.DType) -> Expr:
     if e.dtype == dtype:
         return e
     if isinstance(e, Const):
-        return const(ops.cast(dtype)(e.value), dtype)
+        return const(lifted(ops.cast(dtype), e.value), dtype)
     return Call(ops.cast(dtype), (e,))
+
+
+def repeated(op: ops.Operator, value: Expr, count: int) -> Expr | None:
+    """``count`` >= 1 copies of ``value`` under a monoid, None if it has no repetition.
+
+    Sums of real numbers are products, small powers are powers: other laws know these."""
+    dtype = value.dtype
+    if op.idempotent or (dtype.kind == "b" and op in _PLAIN):  # + is or, * is and
+        return value
+    if op.repeat is None:
+        return None
+    plain = _PLAIN.get(op)
+    if plain is not None and _is_plain(op, dtype, count):
+        return Call(plain, (value, const(count, dtype)))
+    times, number = op.copies(dtype, count)
+    return Call(times, (value, const(number)))
+
+
+_PLAIN = {ops.add: ops.multiply, ops.multiply: ops.power}
+
+
+def _is_plain(op: ops.Operator, dtype: ops.DType, count: int) -> bool:
+    """Whether ``count`` copies are exactly value * count, or value ** count, in the dtype."""
+    if op is ops.add:
+        return dtype.kind != "c" and count < 2**31
+    if dtype.kind == "f":
+        return count < 2**24
+    return dtype.kind in "iu" and count <= np.iinfo(dtype.name).max
 
 
 def element(array: Source, position: IntLike) -> Expr:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tensorel.algebra.ops import BOOL, DTYPES, FLOAT64, INT64, DType
+from tensorel.ir.given import plain
 from tensorel.ir.nodes import Const, const
 
 _COMPLEX = np.dtype("complex128")
@@ -24,14 +25,14 @@ def show_literal(node: Const) -> str:
     """
     text = _plain(node)
     mark = "" if node.dtype in _UNMARKED else f":{node.dtype.name}"
-    if read_literal(text, node.dtype) is not node:
+    if read_literal(text, node.dtype).bits != node.bits:
         bits = int.from_bytes(node.bits, "little")
         return f"0x{bits:x}:{node.dtype.name}"
     return text + mark
 
 
 def _plain(node: Const) -> str:
-    value = node.value
+    value = plain(node.value)
     if node.dtype.kind != "c":
         return str(value)
     imaginary = str(value.imag)

@@ -10,71 +10,20 @@ equality is identity and a common subexpression is one object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+import sys
+from collections.abc import Callable
+from functools import lru_cache
 from operator import attrgetter
-from threading import RLock
-from types import FunctionType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
-from weakref import ref
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tensorel.algebra.ops import BOOL, DTYPES, INT64, DType, Operator, Scalar, add, subtract
-from tensorel.forks import renewed
-
-T = TypeVar("T")
-
-
-_interned: dict[tuple[object, ...], ref[Node]] = {}
-#: Re-entrant: a collection of garbage makes and drops nodes at any point.
-_guard = renewed(RLock())
-
-
-class _Interned(type):
-    """Calling a node class gives the one node with these fields."""
-
-    def __call__(cls: type[T], *args: object) -> T:
-        key = (cls, args)
-        weak = _interned.get(key)
-        found = None if weak is None else weak()
-        if found is None:
-            found = _keep(key, type.__call__(cls, *args))
-        return found  # type: ignore[return-value]
-
-
-class _Kept(ref["Node"]):
-    """A weak reference that knows its key."""
-
-    __slots__ = ("key",)
-    key: tuple[object, ...]
-
-
-_dead: list[_Kept] = []
-
-
-def _keep(key: tuple[object, ...], node: Node) -> Node:
-    """Intern a new node, unless another thread was first. A dead node leaves the table by a
-    callback without Python code, ``pop(key, dead)``: Ctrl-C inside one would be swallowed. Slots
-    and references of plans have a hash in Python: their keys, which hold no data, wait in a list.
-    """
-    if key[0] is Source and isinstance(type(key[1][0]).__hash__, FunctionType):  # type: ignore[index]
-        new: ref[Node] = _Kept(node, _dead.append)
-        new.key = key  # type: ignore[attr-defined]
-    else:
-        new = ref(node, partial(_interned.pop, key))
-    with _guard:
-        while _dead:
-            gone = _dead.pop()
-            if _interned.get(gone.key) is gone:
-                del _interned[gone.key]
-        weak = _interned.get(key)
-        first = None if weak is None else weak()
-        if first is not None:
-            del new  # before ``node``: it would take the first one out of the table
-            return first
-        _interned[key] = new
-    return node
+from tensorel.algebra.bulk import BulkOperator
+from tensorel.algebra.ops import BOOL, DTYPES, INT64, DType, Operator, Scalar
+from tensorel.errors import RangeError
+from tensorel.ir.extents import check_extents
+from tensorel.ir.given import Given, Numbers, is_same, lifted
+from tensorel.ir.interning import Memo, Node
 
 
 class Axis(NamedTuple):
@@ -82,63 +31,6 @@ class Axis(NamedTuple):
 
     name: str
     extent: int
-
-
-class Node(metaclass=_Interned):
-    """Base of all nodes. ``__match_args__`` names the fields that a node is made of; the other
-    slots are facts that follow from them. Classes are written out, not made by ``dataclass``:
-    they are a tenth of the time of importing the package, and nodes of the time of small calls.
-    """
-
-    __slots__ = ("__weakref__", "_fill", "_inside", "_text", "_whole")
-    __match_args__: tuple[str, ...] = ()
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{type(self).__name__}.{name} is frozen")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{type(self).__name__}.{name} is frozen")
-
-    def __repr__(self) -> str:
-        fields = ", ".join(f"{f}={getattr(self, f)!r}" for f in self.__match_args__)
-        return f"{type(self).__name__}({fields})"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), tuple(getattr(self, f) for f in self.__match_args__)
-
-
-class Memo(Generic[T]):
-    """Facts that are worked out once for each node, kept in a slot of the node: callbacks of weak
-    references would swallow Ctrl-C.
-
-    >>> text = Memo[str]("_text")
-    >>> text[Index("i")] = "i"
-    >>> Index("j") in text, text.get(Index("j"))
-    (False, None)
-    """
-
-    def __init__(self, slot: str) -> None:
-        self._get, self._set = Node.__dict__[slot].__get__, Node.__dict__[slot].__set__
-
-    def __contains__(self, node: Node) -> bool:
-        try:
-            self._get(node)
-        except AttributeError:
-            return False
-        return True
-
-    def __getitem__(self, node: Node) -> T:
-        return self._get(node)  # type: ignore[no-any-return]
-
-    def get(self, node: Node) -> T | None:
-        """None if it is not known."""
-        try:
-            return self._get(node)  # type: ignore[no-any-return]
-        except AttributeError:
-            return None
-
-    def __setitem__(self, node: Node, fact: T) -> None:
-        self._set(node, fact)
 
 
 class Expr(Node):
@@ -192,20 +84,69 @@ class Const(Expr):
         _set(self, "value", np.frombuffer(bits, dtype)[0])
 
 
+class GivenConst(Const):
+    """A literal in a plan that holds for other numbers, too: ``value`` notes who looks at it."""
+
+    __slots__ = ()
+    __match_args__ = ("bits", "dtype", "value")
+
+    def __init__(self, bits: bytes, dtype: DType, value: Given) -> None:
+        _set(self, "bits", bits)
+        _set(self, "dtype", dtype)
+        _set(self, "value", value)
+
+
 def const(value: object, dtype: DType | None = None) -> Const:
     """The literal ``value``, in its own NumPy dtype unless one is given."""
-    if dtype is INT64 and type(value) is int:
-        return _whole(value)
+    if type(value) is Given:
+        if not isinstance(value.raw, np.generic) or (dtype is not None and value.dtype != dtype):
+            value = value.record.lifted(_converted, value, dtype)
+        if value.raw.dtype == BOOL:  # there are two, and plans depend on which
+            return const(np.bool_(bool(value)))
+        return GivenConst(value.raw.tobytes(), value.raw.dtype, value)
+    if type(value) is int:
+        if dtype is INT64:
+            return _whole(value)
+        if dtype is not None:
+            _check_range(value, dtype)
     if isinstance(value, np.generic) and value.dtype == dtype:
         return Const(value.tobytes(), value.dtype)
     array = np.asarray(value) if dtype is None else np.asarray(value).astype(dtype)
     return Const(array.tobytes(), array.dtype)
 
 
+def is_same_literal(a: Const | None, b: Const | None) -> bool:
+    """Whether both are known and the same bit by bit. A plan for other numbers, too, depends on the
+    answer."""
+    if type(a) is not GivenConst and type(b) is not GivenConst:
+        return a is b and a is not None
+    return a is not None and b is not None and bool(lifted(is_same, a.value, b.value))
+
+
+def _converted(value: object, dtype: DType | None) -> np.generic:
+    return const(value, dtype).value  # type: ignore[no-any-return]
+
+
 @lru_cache(maxsize=1024)
 def _whole(value: int) -> Const:
     """Places and extents, which programs are full of."""
+    _check_range(value, INT64)
     return Const(np.asarray(value).astype(INT64).tobytes(), INT64)
+
+
+def stated(e: Expr, numbers: Numbers) -> Any:
+    """A literal of a plan with the number that stands there in another call; others as they are."""
+    return const(numbers.of(e.value), e.dtype) if type(e) is GivenConst else e
+
+
+def _check_range(value: int, dtype: DType) -> None:
+    """NumPy takes whole numbers of up to 64 bits, and floats. What fewer bits make of them is
+    modular arithmetic, which rules use."""
+    whole = dtype.kind in "iu"
+    if not (-(2**63) <= value < 2**64 if whole else abs(value) <= sys.float_info.max) or (
+            dtype is INT64 and value >= 2**63):
+        raise RangeError(f"{value} does not fit in {dtype.name}",
+                         hint="use a float dtype" if whole else None)
 
 
 class Index(Expr):
@@ -296,6 +237,7 @@ class Reduce(Expr):
     def __init__(self, op: Operator, axes: tuple[Axis, ...], body: Expr) -> None:
         if not op.is_monoid:
             raise ValueError(f"{op.name} is not a monoid")
+        check_extents([a.extent for a in axes])
         _set(self, "op", op)
         _set(self, "axes", axes)
         _set(self, "body", body)
@@ -307,6 +249,7 @@ class Reduce(Expr):
 class Source(Tensor):
     """Stored data, or a slot of a plan that data is bound to."""
 
+    holds_data = True
     __slots__ = ("data", "dtype", "fill", "shape")
     __match_args__ = ("data", "shape", "dtype", "fill")
     data: object
@@ -315,6 +258,7 @@ class Source(Tensor):
     fill: Const
 
     def __init__(self, data: object, shape: tuple[int, ...], dtype: DType, fill: Const) -> None:
+        check_extents(shape)
         _set(self, "data", data)
         _set(self, "shape", shape)
         _set(self, "dtype", dtype)
@@ -335,9 +279,11 @@ class Lambda(Tensor):
         extra = body.free.difference([a.name for a in axes])
         if extra:
             raise ValueError(f"indices {sorted(extra)} are not bound")
+        shape = tuple([a.extent for a in axes])
+        check_extents(shape)
         _set(self, "axes", axes)
         _set(self, "body", body)
-        _set(self, "shape", tuple([a.extent for a in axes]))
+        _set(self, "shape", shape)
         _set(self, "dtype", body.dtype)
 
 
@@ -345,20 +291,23 @@ class Bulk(Tensor):
     """A whole-tensor operator that is no formula per entry; ``params`` are hashable."""
 
     __slots__ = ("args", "dtype", "op", "params", "shape")
-    __match_args__ = ("op", "args", "params", "shape", "dtype")
-    op: str
+    __match_args__ = ("op", "args", "params")
+    op: BulkOperator
     args: tuple[Tensor, ...]
     params: tuple[object, ...]
     shape: tuple[int, ...]
     dtype: DType
 
-    def __init__(self, op: str, args: tuple[Tensor, ...], params: tuple[object, ...],
-                 shape: tuple[int, ...], dtype: DType) -> None:
+    def __init__(self, op: BulkOperator, args: tuple[Tensor, ...],
+                 params: tuple[object, ...]) -> None:
+        op.check(args, params)
+        shape = op.shape(*[a.shape for a in args], *params)
+        check_extents(shape)
         _set(self, "op", op)
         _set(self, "args", args)
         _set(self, "params", params)
         _set(self, "shape", shape)
-        _set(self, "dtype", dtype)
+        _set(self, "dtype", op.dtype(*[a.dtype for a in args], *params))
 
 
 def _free(exprs: tuple[Expr, ...]) -> frozenset[str]:
@@ -393,24 +342,6 @@ def children(node: Node) -> tuple[Node, ...]:
     return () if below is None else below(node)
 
 
-def rebuild(node: Node, kids: tuple[Node, ...]) -> Node:
-    """``node`` with other children, of the kinds that it had."""
-    new: Any = kids
-    match node:
-        case Read():
-            return Read(new[0], new[1:])
-        case Call():
-            return Call(node.op, new)
-        case Reduce():
-            return Reduce(node.op, node.axes, new[0])
-        case Lambda():
-            return Lambda(node.axes, new[0])
-        case Bulk():
-            return Bulk(node.op, new, node.params, node.shape, node.dtype)
-        case _:
-            return node
-
-
 def postorder(*roots: Node) -> list[Node]:
     """Every node below the roots once, children first; iterative. None on the stack: what is below
     the node under it has been done."""
@@ -428,6 +359,11 @@ def postorder(*roots: Node) -> list[Node]:
             else:
                 stack += (node, None, *reversed(below(node)))
     return list(done)
+
+
+def is_gather(node: Node) -> bool:
+    """A read at places that are read themselves."""
+    return type(node) is Read and len(node.reads) > 1
 
 
 def below_calls(*roots: Expr) -> list[Expr]:
@@ -457,69 +393,8 @@ def reads_in(e: Expr) -> tuple[Read, ...]:
     return found
 
 
-def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
-    """``expr`` with free indices replaced. Bound names must not clash with free names of values.
-
-    Lambdas are closed, so substitution never enters a tensor.
-    """
-    apart = values.keys().isdisjoint
-    if apart(expr.free):
-        return expr
-    memo: dict[Expr, Expr] = {}
-
-    def go(e: Expr) -> Expr:
-        found = memo.get(e)
-        if found is None:
-            match e:
-                case Index():
-                    found = values[e.name]
-                case Read():
-                    found = Read(e.tensor, tuple([
-                        i if apart(i.free) else go(i) for i in e.indices]))
-                case Call():
-                    args = tuple([a if apart(a.free) else go(a) for a in e.args])
-                    found = Call(e.op, args) if e.dtype is not INT64 else _moved(e.op, args)
-                case Reduce():
-                    found = Reduce(e.op, e.axes, go(e.body))
-                case _:
-                    found = e
-            memo[e] = found
-        return found
-
-    return go(expr)
-
-
-def _moved(op: Operator, args: tuple[Expr, ...]) -> Expr:
-    """``op(args)``; of places that are moved twice, (x + a) + b or b - (x + a), with one constant:
-    slices of slices read as one does, and ways to the same place are the same formula."""
-    outer = _move(op, args)
-    if outer is not None:
-        sign, inner, by = outer
-        whole = type(inner) is Call and inner.dtype is INT64
-        below = _move(inner.op, inner.args) if whole else None  # type: ignore[attr-defined]
-        if below is not None:
-            by += sign * below[2]
-            if -(2**63) <= by < 2**63:
-                x = below[1]
-                if sign != below[0]:
-                    return Call(subtract, (const(by, INT64), x))
-                return Call(add, (x, const(by, INT64))) if by else x
-    return Call(op, args)
-
-
-def _move(op: Operator, args: tuple[Expr, ...]) -> tuple[int, Expr, int] | None:
-    """Sign, x and a of a + x, x - a and a - x; None of others."""
-    if op is add or op is subtract:
-        a, b = args
-        if type(b) is Const and b.dtype is INT64:
-            return 1, a, int(b.value) if op is add else -int(b.value)
-        if type(a) is Const and a.dtype is INT64:
-            return 1 if op is add else -1, b, int(a.value)
-    return None
-
-
 __all__ = [
-    "BOOL", "DTYPES", "INT64", "Axis", "Bulk", "Call", "Const", "DType", "Expr", "Index", "Lambda",
-    "Local", "Node", "Operator", "Read", "Reduce", "Scalar", "Source", "Tensor", "children",
-    "const", "postorder", "reads_in", "rebuild", "substitute",
+    "BOOL", "DTYPES", "INT64", "Axis", "Bulk", "Call", "Const", "DType", "Expr", "GivenConst",
+    "Index", "Lambda", "Local", "Node", "Operator", "Read", "Reduce", "Scalar", "Source", "Tensor",
+    "children", "const", "postorder", "reads_in", "stated",
 ]

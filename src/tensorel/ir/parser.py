@@ -4,7 +4,7 @@
     node     = tensor | expr
     tensor   = name                                    a tensor of the environment, or defined above
              | "[" [ axis { "," axis } ] "]" "->" expr           formula: a function of its indices
-             | name "(" [ tensor { "," tensor } ] ";" params ")" [ ":" dtype "[" sizes "]" ]
+             | name "(" [ tensor { "," tensor } ] ";" params ")"
                                                        whole-tensor operator: sort(A; 0, False)
     axis     = name "in" extent                        extent: a whole number or a name bound to one
     expr     = literal | index
@@ -22,9 +22,6 @@
 Infix operators, loosest first: or, and, not, comparisons (a <= b < c is a <= b and b < c), |, ^,
 &, << >>, + -, * / // %, unary - and ~, ** (right to left). A name that is not bound is an index.
 Names that are not identifiers stand in backquotes; # starts a comment.
-
-Each rule is a generator that yields the rules below it, so nesting is limited by memory and not
-by Python's stack.
 """
 
 from __future__ import annotations
@@ -35,8 +32,10 @@ from difflib import get_close_matches
 from typing import TypeAlias, TypeVar
 
 from tensorel.algebra import ops
+from tensorel.algebra.bulk import bulk_operator
+from tensorel.base.cursor import Token
 from tensorel.errors import ParseError
-from tensorel.ir.lexer import Cursor, Token, unquote
+from tensorel.ir.lexer import CalculusCursor, unquote
 from tensorel.ir.literals import DTYPE_NAMES, read_literal
 from tensorel.ir.nodes import (
     INT64,
@@ -87,7 +86,7 @@ def parse_program(
     return _Parser(text, dict(names or {}), dict(operators or {})).program()
 
 
-class _Parser(Cursor):
+class _Parser(CalculusCursor):
     def __init__(
         self, text: str, names: dict[str, Node | int], operators: dict[str, Operator]
     ) -> None:
@@ -111,22 +110,8 @@ class _Parser(Cursor):
         roots = [self.run(self.infix(0))]
         while many and self.skip(","):
             roots.append(self.run(self.infix(0)))
-        if self.token.kind != "end":
-            self.fail(f"expected an operator or the end{self.instead()}")
+        self.finish()
         return tuple(roots)
-
-    def run(self, rule: Step) -> Node:
-        stack = [rule]
-        value: Node | None = None
-        while True:
-            try:
-                stack.append(stack[-1].send(value))  # type: ignore[arg-type]
-                value = None
-            except StopIteration as stop:
-                stack.pop()
-                value = stop.value
-                if not stack:
-                    return stop.value  # type: ignore[no-any-return]
 
     # -- operators ---------------------------------------------------------------------------
     def infix(self, least: int) -> Step:
@@ -331,19 +316,8 @@ class _Parser(Cursor):
 
     def bulk(self, token: Token, name: str, args: list[Tensor]) -> Node:
         params = self.params()
-        if self.skip(":"):
-            dtype = self.dtype()
-            self.expect("[")
-            shape: list[int] = []
-            while not self.skip("]"):
-                if shape:
-                    self.expect(",")
-                shape.append(self.extent())
-        elif args:
-            dtype, shape = args[0].dtype, list(args[0].shape)
-        else:
-            self.fail("a whole-tensor operator without operands needs ': dtype[sizes]'")
-        return self.make(token, Bulk, name, tuple(args), params, tuple(shape), dtype)
+        op = self.make(token, bulk_operator, name)
+        return self.make(token, Bulk, op, tuple(args), params)
 
     def dtype(self) -> DType:
         token = self.token

@@ -25,7 +25,6 @@ from tensorel.ir.nodes import (
     Operator,
     Read,
     Reduce,
-    Source,
     Tensor,
     children,
     const,
@@ -43,8 +42,8 @@ NOT, COMPARE, SIGN, POWER, ATOM = 3, 4, 11, 12, 13
 PREFIXES: dict[Operator, str] = {ops.negative: "-", ops.invert: "~", ops.logical_not: "not "}
 
 #: Text with more nodes than this is cut into lines; there a subexpression gets its own line
-#: when it has more nodes than LONG, or than REPEATED and stands in several places.
-UNFOLDED, LONG, REPEATED = 2000, 200, 40
+#: when it has more nodes than the second, or than the third and stands in several places.
+MAX_LINE_NODES, MAX_INLINE_NODES, MAX_REPEATED_NODES = 2000, 200, 40
 
 _MONOID_NAMES: dict[Operator, str] = {op: name for name, op in ops.MONOIDS.items()}
 _CASTS: dict[Operator, str] = {ops.cast(d): name for name, d in DTYPE_NAMES.items()}
@@ -67,7 +66,7 @@ def show(node: Node, names: Mapping[Tensor, str] | None = None) -> str:
     '(i + 1) * j'
     """
     known = name_tensors(node, given=names)
-    if _unfolded(node, known) > UNFOLDED:
+    if _unfolded(node, known) > MAX_LINE_NODES:
         return show_program([node], names)
     return _render(node, _named(known))
 
@@ -142,7 +141,7 @@ def _definitions(roots: Sequence[Node], known: Mapping[Tensor, str]) -> list[Nod
                 continue
             worth = True
         else:
-            worth = sizes[node] > (REPEATED if parents[node] > 1 else LONG)
+            worth = sizes[node] > (MAX_REPEATED_NODES if parents[node] > 1 else MAX_INLINE_NODES)
         if worth:
             defined.append(node)
             sizes[node] = 1
@@ -238,11 +237,7 @@ def _reduce(node: Reduce, body: str) -> Text:
 def _bulk(node: Bulk, texts: Mapping[Node, Text]) -> Text:
     args = ", ".join(texts[a][0] for a in node.args)
     params = ", ".join(_param(p) for p in node.params)
-    text = f"{quote(node.op)}({args};{' ' if params else ''}{params})"
-    if node.args and (node.args[0].shape, node.args[0].dtype) == (node.shape, node.dtype):
-        return text, ATOM
-    shape = ", ".join(map(str, node.shape))
-    return f"{text} : {node.dtype.name}[{shape}]", 0
+    return f"{quote(node.op.name)}({args};{' ' if params else ''}{params})", ATOM
 
 
 def _param(value: object) -> str:
@@ -250,9 +245,3 @@ def _param(value: object) -> str:
         inner = ", ".join(_param(v) for v in value)
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     return repr(value)
-
-
-def show_source(source: Source, name: str) -> str:
-    """One line about a stored tensor: name, dtype, shape and fill."""
-    shape = ", ".join(map(str, source.shape))
-    return f"{name}: {source.dtype.name}[{shape}], fill {show_literal(source.fill)}"

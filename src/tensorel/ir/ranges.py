@@ -67,7 +67,7 @@ def _affine_of(e: Expr, facts: Mapping[Expr, Affine | None]) -> Affine | None:
         case Index():
             return Affine({e.name: 1}, 0)
         case Const():
-            return Affine({}, int(e.value)) if e.dtype.kind in "iu" else None
+            return Affine({}, e.value.item()) if e.dtype.kind in "iu" else None
         case Call() if e.dtype == INT64:
             args = [facts[a] for a in e.args]
             known = [a for a in args if a is not None]
@@ -146,7 +146,7 @@ def _range_of(
             known = e.name in extents
             return (0, max(extents[e.name] - 1, 0)) if known else default
         case Const():
-            return (int(e.value),) * 2 if e.dtype.kind in "biu" else None
+            return (e.value.item(),) * 2 if e.dtype.kind in "biu" else None
         case Call() if e.dtype.kind in "biu":
             args = [facts[a] for a in e.args]
             rule = _RANGES.get(e.op)
@@ -274,3 +274,58 @@ _RANGES: dict[Operator, Callable[..., Range | None]] = {
     ops.right_shift: _right_shift,
     ops.left_shift: _left_shift,
 }
+
+
+# -- comparisons as bounds of sums ---------------------------------------------------------------
+#: A sum of indices with their factors, of which the first by name is positive.
+Linear = frozenset[tuple[str, int]]
+#: The range of ``a - b`` where a comparison holds.
+COMPARED: dict[Operator, tuple[int | None, int | None]] = {
+    ops.less: (None, -1), ops.less_equal: (None, 0), ops.greater: (1, None),
+    ops.greater_equal: (0, None), ops.equal: (0, 0),
+}
+
+
+def sum_bounds(guard: Expr) -> tuple[Linear, int | None, int | None] | None:
+    """A sum of indices, and its bounds where a comparison holds.
+
+    >>> sum_bounds(Call(ops.less, (Index("i"), const(3, INT64))))
+    (frozenset({('i', 1)}), None, 2)
+    """
+    if not isinstance(guard, Call) or guard.op not in COMPARED or any(
+            a.dtype != INT64 for a in guard.args):
+        return None
+    form = is_affine(Call(ops.subtract, guard.args))
+    if form is None or not form.coefficients:
+        return None
+    least, most = COMPARED[guard.op]
+    low = None if least is None else least - form.constant
+    high = None if most is None else most - form.constant
+    linear, sign = _linear(form)
+    if sign < 0:
+        low, high = None if high is None else -high, None if low is None else -low
+    return linear, low, high
+
+
+def _linear(form: Affine) -> tuple[Linear, int]:
+    sign = 1 if form.coefficients[min(form.coefficients)] > 0 else -1
+    return frozenset((n, sign * c) for n, c in form.coefficients.items()), sign
+
+
+def bounded(e: Expr, known: Range, guards: Iterable[Expr]) -> Range:
+    """The range of an expression that guards bound as a whole."""
+    form = is_affine(e)
+    if form is None or not form.coefficients:
+        return known
+    low, high = known
+    linear, sign = _linear(form)
+    for g in guards:
+        found = sum_bounds(g)
+        if found is None or found[0] != linear:
+            continue
+        _, least, most = found
+        if sign < 0:
+            least, most = None if most is None else -most, None if least is None else -least
+        low = low if least is None else max(low, least + form.constant)
+        high = high if most is None else min(high, most + form.constant)
+    return low, high

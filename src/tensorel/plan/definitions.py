@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING
 
 from tensorel.algebra.ops import Operator
+from tensorel.base.records import dataclass, field
 from tensorel.config import Config
 from tensorel.ir.analysis import fill as fill_of
 from tensorel.ir.analysis import is_whole
@@ -23,7 +25,6 @@ from tensorel.ir.nodes import (
     Call,
     Const,
     Expr,
-    Index,
     Lambda,
     Read,
     Reduce,
@@ -31,17 +32,18 @@ from tensorel.ir.nodes import (
     Tensor,
     postorder,
 )
-from tensorel.kernels.spec import Slot
-from tensorel.plan.decide import Decisions
-from tensorel.records import dataclass, field
-from tensorel.stats.facts import TensorStats
-from tensorel.stats.pilot import Rows
+from tensorel.ir.replacing import with_parts
+from tensorel.plan.decisions import Decisions
+from tensorel.stats.collected.facts import TensorStats
+from tensorel.stats.estimates.join_sampling import Rows
 
 if TYPE_CHECKING:
-    from tensorel.plan.recall import Keys
+    from tensorel.plan.size_memory import Keys
 
 #: Whether a slot's tensor has at most one entry for each value of some axes.
 Question = tuple[str, tuple[int, ...]]
+#: In place of axes: whether no stored entry equals the fill, and whether all are finite.
+NO_FILLS, FINITE = (-1,), (-2,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +59,15 @@ class Ref:
 class Stats:
     """What is known or estimated of a tensor: stored entries, and whether all of it is stored.
     ``facts(exact)`` gives its statistics: without a pass over the entries unless ``exact``.
-    ``rows()``: the pattern of a stored matrix, for pilots."""
+    ``rows()``: the pattern of a stored matrix, for join sampling. ``stores``: answers
+    questions about the stored values."""
 
     count: float
     size: float
     dense: bool
     facts: Callable[[bool], TensorStats] | None = None
     rows: Callable[[], Rows | None] | None = None
+    stores: Callable[[tuple[int, ...]], bool] | None = None
 
     @property
     def density(self) -> float:
@@ -79,6 +83,7 @@ class Definition:
     format: object = None
     fill: Const | None = None
     whole: bool | None = None  # of the formula as it was first written; passes keep it
+    origin: Tensor | None = None  # the tensor of the user's program that it is, if it is one
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -112,13 +117,14 @@ class Program:
     asked: dict[Question, bool] = field(default_factory=dict)  # of data, by all ways to write it
     #: by Ref, the axis at which it has what its readers ask for alone, and which share that is
     restricted: dict[object, tuple[int, float]] = field(default_factory=dict)
+    fusable: frozenset[str] = frozenset()  # names of definitions that loops may use up
 
     def copy(self) -> Program:
         """The same program, free to go another way."""
         return Program(list(self.definitions), list(self.results), dict(self.stats), self.config,
                        self.counter, dict(self.fired), self.decisions,
                        None if self.keys is None else self.keys.copy(), self.asked,
-                       dict(self.restricted))
+                       dict(self.restricted), self.fusable)
 
     def fresh(self, hint: str = "t") -> str:
         self.counter += 1
@@ -131,22 +137,37 @@ class Program:
     def fire(self, rule: str, times: int = 1) -> None:
         self.fired[rule] = self.fired.get(rule, 0) + times
 
-    def map_bodies(self, change: object) -> None:
+    def map_bodies(self, change: Callable[[Lambda], Expr]) -> None:
         """Replace the body of each formula."""
+        self.definitions = [
+            replace(d, tensor=Lambda(d.tensor.axes, change(d.tensor)))
+            if isinstance(d.tensor, Lambda) else d for d in self.definitions]
+
+    def map_formulas(self, change: Callable[[Program, Definition, Lambda], list[Definition]]
+                     ) -> None:
+        """Put definitions in place of each formula."""
+        self.definitions = [x for d in self.definitions for x in (
+            change(self, d, d.tensor) if isinstance(d.tensor, Lambda) else (d,))]
+
+    def rewritten(self, change: Callable[[Lambda], Expr], rule: str) -> Program | None:
+        """Another program, with other bodies of formulas; None where all stay as they are."""
         changed = []
         for d in self.definitions:
             if isinstance(d.tensor, Lambda):
-                body = change(d.tensor)  # type: ignore[operator]
-                d = replace(d, tensor=Lambda(d.tensor.axes, body))
+                body = change(d.tensor)
+                if body is not d.tensor.body:
+                    d = d.rewritten(Lambda(d.tensor.axes, body))
             changed.append(d)
-        self.definitions = changed
+        if all(a is b for a, b in zip(changed, self.definitions)):
+            return None
+        other = self.copy()
+        other.definitions = changed
+        other.fire(rule)
+        return other
 
 
 def product_of(axes: tuple[Axis, ...]) -> int:
-    total = 1
-    for a in axes:
-        total *= a.extent
-    return total
+    return prod([a.extent for a in axes])
 
 
 def factors_of(e: Expr, op: Operator) -> list[Expr]:
@@ -207,16 +228,7 @@ def replace_exprs(e: Expr, table: dict[Expr, Expr]) -> Expr:
             return table[x]
         found = memo.get(x)
         if found is None:
-            match x:
-                case Call():
-                    found = Call(x.op, tuple([go(a) for a in x.args]))
-                case Reduce():
-                    found = Reduce(x.op, x.axes, go(x.body))
-                case Read():
-                    found = Read(x.tensor, tuple([go(i) for i in x.indices]))
-                case _:
-                    found = x
-            memo[x] = found
+            found = memo[x] = with_parts(x, go)
         return found
 
     return go(e)
@@ -240,7 +252,7 @@ def reading(tensor: Lambda | Bulk | Source, instead: dict[object, Source]
             return Lambda(tensor.axes, replace_exprs(tensor.body, table)) if table else tensor
         case Bulk():
             args = tuple(map(other, tensor.args))
-            return Bulk(tensor.op, args, tensor.params, tensor.shape, tensor.dtype)
+            return Bulk(tensor.op, args, tensor.params)
         case _:
             return instead.get(tensor.data, tensor)
 
@@ -254,9 +266,31 @@ def sources_of(t: Tensor | Expr) -> list[Source]:
     return [n for n in postorder(t) if isinstance(n, Source)]
 
 
-def slot_of(source: Source) -> Slot | None:
-    return source.data if isinstance(source.data, Slot) else None
+# -- forms --------------------------------------------------------------------------------------
 
 
-def index_names(names: list[str]) -> tuple[Expr, ...]:
-    return tuple(Index(n) for n in names)
+def is_nested(program: Program) -> bool:
+    return True
+
+
+def is_flat(program: Program) -> bool:
+    """Bodies read Sources only; bulk operators take Sources only."""
+    for d in program.definitions:
+        if isinstance(d.tensor, Bulk) and not all(isinstance(a, Source) for a in d.tensor.args):
+            return False
+        if isinstance(d.tensor, Lambda) and any(
+            isinstance(n, Read) and not isinstance(n.tensor, Source)
+            for n in postorder(d.tensor.body)
+        ):
+            return False
+    return True
+
+
+def is_sum_product(program: Program) -> bool:
+    """Flat, and no reduction inside the reductions left within a body."""
+    return is_flat(program) and all(
+        not inner_reductions(r.body)
+        for d in program.definitions if isinstance(d.tensor, Lambda)
+        for r in inner_reductions(
+            d.tensor.body.body if isinstance(d.tensor.body, Reduce) else d.tensor.body)
+    )

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Mapping
 
 from tensorel.ir.nodes import Expr, Read, Reduce, Source
-from tensorel.kernels.support import Analysis, Formula
-from tensorel.plan.definitions import Stats
-from tensorel.stats.facts import TensorStats
-from tensorel.stats.pointset import Relation, everything
-from tensorel.stats.reading import of_read
-from tensorel.stats.support import points
+from tensorel.kernels.lowering.support import Analysis, Formula
+from tensorel.plan.definitions import Stats, product_of
+from tensorel.stats.collected.facts import TensorStats
+from tensorel.stats.estimates.pointset import Relation, everything
+from tensorel.stats.estimates.reads import of_read
+from tensorel.stats.estimates.support import points
 
 
 class Estimator:
@@ -98,9 +98,6 @@ def filled(density: float, count: float) -> float:
 def loops_inside(e: Expr) -> float:
     """Work per point: nodes, with inner reductions counted by their extents."""
     if isinstance(e, Reduce):
-        total = 1.0
-        for a in e.axes:
-            total *= a.extent
-        return total * loops_inside(e.body)
+        return product_of(e.axes) * loops_inside(e.body)
     kids = getattr(e, "args", ())
     return 1.0 + sum(loops_inside(k) for k in kids)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import html
 import math
 
-from tensorel.ir.nodes import Axis, Reduce
-from tensorel.plan.decide import RunnerUp
-from tensorel.plan.physical import BlasStep, BulkStep, ConvertStep, KernelStep, Plan, Step, shown
+from tensorel.base.records import dataclass, field
+from tensorel.plan.decisions import RunnerUp
+from tensorel.plan.physical import Plan, Step
 from tensorel.plan.pipeline import logical_text
-from tensorel.records import dataclass, field
 from tensorel.storage.limits import show_bytes
 
 LEVELS = ("logical", "physical", "code")
@@ -35,7 +34,7 @@ class Explanation:
     input_bytes: int
     actual: list[Actual] = field(default_factory=list)
     code: dict[str, str] = field(default_factory=dict)
-    memory: int = 0
+    passes: tuple[tuple[str, float], ...] = ()  # seconds of planning
     runner_up: RunnerUp | None = None
 
     @property
@@ -59,7 +58,7 @@ class Explanation:
         steps = [self._step(k, s) for k, s in enumerate(self.plan.steps)]
         return {
             "inputs": dict(self.inputs), "steps": steps, "rules": self.rules,
-            "passes": dict(self.plan.passes), "predicted_bytes": self.predicted_bytes,
+            "passes": dict(self.passes), "predicted_bytes": self.predicted_bytes,
             "cost": self.plan.cost,
             "runner_up": None if self.runner_up is None else {
                 "cost": self.runner_up.other, "why": self.runner_up.text},
@@ -67,10 +66,10 @@ class Explanation:
 
     def _step(self, k: int, s: Step) -> dict[str, object]:
         found: dict[str, object] = {
-            "name": s.target.name, "kind": _kind(s), "text": s.text, "shape": s.shape,
+            "name": s.target.name, "kind": s.kind, "text": s.text, "shape": s.shape,
             "dtype": s.dtype.name, "format": s.target.format.name, "fill": s.fill.value.item(),
             "estimated_nnz": int(min(s.count, 2**62)), "estimated_bytes": int(min(s.bytes_, 2**62)),
-            "bound_bytes": int(min(s.bound, 2**62)), "cost": s.cost, "detail": _detail(s),
+            "bound_bytes": int(min(s.bound, 2**62)), "cost": s.cost, "detail": s.detail,
         }
         if k < len(self.actual):
             a = self.actual[k]
@@ -90,20 +89,15 @@ class Explanation:
             lines.append(f"runner-up: about {show_time(self.runner_up.other)}; "
                          f"{self.runner_up.text}")
         if self.plan.rules:
-            fired = "; ".join(f"{n} ({c}x)" for n, c in self.plan.rules.items())
+            fired = "; ".join(f"{n} ({c}x)" for n, c in self.plan.rules)
             lines.append(f"rules: {fired}")
         if self.actual:
-            spent = "; ".join(f"{n} {1e3 * t:.2f} ms" for n, t in self.plan.passes)
+            spent = "; ".join(f"{n} {1e3 * t:.2f} ms" for n, t in self.passes)
             lines.append(f"planning: {spent}")
         return "\n".join(lines)
 
     def _lines(self, k: int, s: Step) -> list[str]:
-        head = f"{k + 1}. {s.text}"
-        nnz = f"{s.count:,.0f}" if s.count < 1e15 else f"{s.count:.2g}"
-        about = f"   {_kind(s)} -> {s.target.format.name} {s.shape} {s.dtype.name}, fill " \
-            f"{s.fill.value}, about {nnz} entries, {show_bytes(int(s.bytes_))}"
-        lines = [head, about]
-        lines += [f"   {d}" for d in _detail(s)]
+        lines = [f"{k + 1}. {s}"]
         if k < len(self.actual):
             a = self.actual[k]
             lines.append(f"   actual: {a.count:,} entries{_off(s.count, a.count)}, "
@@ -123,7 +117,7 @@ class Explanation:
             cells = [k + 1, d["text"], d["kind"], d["format"], d["shape"], d["estimated_nnz"],
                      d.get("actual_nnz", ""), d["estimated_bytes"], d.get("actual_bytes", ""),
                      f"{1e3 * float(str(d['seconds'])):.3f}" if "seconds" in d else "",
-                     "; ".join(_detail(s))]
+                     "; ".join(s.detail)]
             texts = "".join(f"<td>{html.escape(str(c))}</td>" for c in cells)
             rows.append(f"<tr>{texts}</tr>")
         heads = ("#", "step", "kind", "format", "shape", "estimated entries", "actual entries",
@@ -163,41 +157,3 @@ def _off(estimated: float, actual: int) -> str:
     """By how much an estimate was off, where it was."""
     ratio = max(estimated, 1.0) / max(actual, 1)
     return "" if 0.99 < ratio < 1.01 else f" ({ratio:.2f} times as many estimated)"
-
-
-def _kind(s: Step) -> str:
-    match s:
-        case KernelStep():
-            return "kernel"
-        case BlasStep():
-            return "blas"
-        case ConvertStep():
-            return "convert"
-        case BulkStep():
-            return s.op
-        case _:
-            return "view"
-
-
-def _detail(s: Step) -> list[str]:
-    if s.blocks > 1:
-        return [f"in {s.blocks} blocks, each ranked and dropped"]
-    if not isinstance(s, KernelStep) or s.nest is None:
-        return []
-    nest = s.nest
-    loops = " > ".join(f"{n}{' (reduced)' if n in nest.reduced else ''}" for n in nest.loops)
-    threads = f"; threads: {s.threads}" if s.threads > 1 else ""
-    found = [f"loops: {loops or 'none'}; result: {nest.output.assembly.value}{threads}"]
-    for let in nest.lets:
-        inner = tuple(Axis(n, nest.extent[n]) for n in let.loops if n != let.axis)
-        body = let.body if not inner or let.op is None else Reduce(let.op, inner, let.body)
-        under = ", ".join(nest.loops[: let.depth])
-        found.append(f"where {let.slot.name}[{let.axis}] = {shown(body)}, once for each {under}")
-    if nest.gallop:
-        names = sorted({name for name, _ in nest.gallop})
-        found.append(f"searched instead of merged: {', '.join(names)}")
-    if nest.counted:
-        found.append("points not stored are counted and combined at once")
-    if s.finish is not None:
-        found.append(f"then stored as {s.finish.name}")
-    return found

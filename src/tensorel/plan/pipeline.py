@@ -1,129 +1,207 @@
-"""The driver: one tuple of named passes, each checked, timed and switchable by name."""
+"""The driver: one tuple of passes, each with what it requires, ensures and may change; the driver
+derives from that which of them run and when, checks, times and switches them off by name."""
 
 from __future__ import annotations
 
 import gc
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import replace
+from enum import Enum
 
+from tensorel.base.records import cached_property, dataclass
 from tensorel.config import Config
-from tensorel.ir.nodes import Bulk, Lambda, Read, Reduce, Source, Tensor, postorder
+from tensorel.errors import TypeError_
+from tensorel.ir.nodes import Lambda, Reduce, Source, Tensor, postorder
 from tensorel.ir.printer import show
-from tensorel.plan.choose import Chooser
-from tensorel.plan.contract import order_contractions
-from tensorel.plan.decide import Decisions, Option
-from tensorel.plan.definitions import Definition, Program, Stats, inner_reductions
-from tensorel.plan.demand import push_demand
-from tensorel.plan.dependencies import identify_indices
-from tensorel.plan.explored import explored
-from tensorel.plan.factoring import factored
-from tensorel.plan.inlining import inlined
-from tensorel.plan.known import Known
-from tensorel.plan.lift import lift_reductions, store_factors
-from tensorel.plan.logical import flatten_reductions, repeat_constants, simplify, split_definitions
-from tensorel.plan.mirror import share_transposed
+from tensorel.ir.replacing import replaced
+from tensorel.plan.contraction.order import order_contractions
+from tensorel.plan.decisions import Decisions, Option
+from tensorel.plan.definitions import (
+    Definition,
+    Program,
+    Ref,
+    Stats,
+    is_flat,
+    is_nested,
+    is_sum_product,
+)
+from tensorel.plan.logical.cut_ranges import cut_ranges
+from tensorel.plan.logical.demand import push_demand
+from tensorel.plan.logical.dependencies import identify_indices
+from tensorel.plan.logical.inlining import inlined
+from tensorel.plan.logical.inverses import solve_products
+from tensorel.plan.logical.materialize import lift_reductions, store_factors
+from tensorel.plan.logical.merge_axes import merge_axes
+from tensorel.plan.logical.normalize import (
+    flatten_reductions,
+    repeat_constants,
+    simplify,
+    split_definitions,
+)
+from tensorel.plan.logical.share import share_definitions
+from tensorel.plan.logical.share_transposed import share_transposed
+from tensorel.plan.logical.split_indices import split_indices
+from tensorel.plan.logical.split_pieces import split_pieces
+from tensorel.plan.logical.unguard import drop_conditions
+from tensorel.plan.logical.windows import Window, windows
+from tensorel.plan.loops.fuse import find_fusable
 from tensorel.plan.physical import Plan
-from tensorel.plan.pieces import split_pieces
-from tensorel.plan.recall import Keys, recall_sizes
-from tensorel.plan.share import share_definitions
-from tensorel.plan.variants import expanded
-from tensorel.records import cached_property, dataclass
+from tensorel.plan.size_memory import Keys, recall_sizes
+from tensorel.plan.slot_facts import Known
+from tensorel.plan.steps.choose import Chooser
+from tensorel.plan.steps.rankings import in_blocks
+from tensorel.plan.variants.factoring import factored
+from tensorel.plan.variants.rewritings import expanded
+from tensorel.plan.variants.user_laws import explored
 
 Check = Callable[[Program], bool]
 
 
-def is_nested(program: Program) -> bool:
-    return True
+class Stage(Enum):
+    """When a pass runs: once on the program as written; to write it another way; or on each way."""
 
-
-def is_flat(program: Program) -> bool:
-    """Bodies read Sources only; bulk operators take Sources only."""
-    for d in program.definitions:
-        if isinstance(d.tensor, Bulk) and not all(isinstance(a, Source) for a in d.tensor.args):
-            return False
-        if isinstance(d.tensor, Lambda) and any(
-            isinstance(n, Read) and not isinstance(n.tensor, Source)
-            for n in postorder(d.tensor.body)
-        ):
-            return False
-    return True
-
-
-def is_sum_product(program: Program) -> bool:
-    """Flat, and no reduction inside the reductions left within a body."""
-    return is_flat(program) and all(
-        not inner_reductions(r.body)
-        for d in program.definitions if isinstance(d.tensor, Lambda)
-        for r in inner_reductions(
-            d.tensor.body.body if isinstance(d.tensor.body, Reduce) else d.tensor.body)
-    )
+    WRITTEN = "on the program as written"
+    VARIANT = "writes the program another way"
+    EACH_WAY = "on each way to write the program"
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A named step of planning. ``optional`` ones can be switched off."""
+    """A named step of planning, which changes a program, or as a variant gives another one.
+
+    reassociates: changes the order or the number of floating-point operations, or relies on what
+        annihilates; off in strict mode.
+    optional: off without the optimizer, and where it is disabled by name.
+    text: how the way that a variant writes is called.
+    combines: the other variants are also written of the program that this variant gives.
+    gain: so many times less must the plan of a variant cost to be preferred.
+    """
 
     name: str
+    stage: Stage
     requires: Check
     ensures: Check
-    run: Callable[[Program], None]
+    run: Callable[[Program], Program | None]
+    reassociates: bool = False
     optional: bool = True
+    text: str = ""
+    combines: bool = False
+    gain: Callable[[Config], float] = lambda config: 1.0
+
+    def is_on(self, config: Config) -> bool:
+        if self.optional and (self.name in config.disabled or not config.optimize):
+            return False
+        return not (self.reassociates and config.strict)
 
 
+#: All passes in order of execution.
 PASSES: tuple[Pass, ...] = (
-    Pass("split_definitions", is_nested, is_flat, split_definitions, optional=False),
-    Pass("simplify", is_flat, is_flat, simplify),
-    Pass("split_pieces", is_flat, is_flat, split_pieces),
-    Pass("repeat_constants", is_flat, is_flat, repeat_constants),
-    Pass("flatten_reductions", is_flat, is_flat, flatten_reductions),
-    Pass("lift_reductions", is_flat, is_sum_product, lift_reductions, optional=False),
-    Pass("identify_indices", is_sum_product, is_sum_product, identify_indices),
-    Pass("share_definitions", is_sum_product, is_sum_product, share_definitions),
-    Pass("share_transposed", is_sum_product, is_sum_product, share_transposed),
-    Pass("push_demand", is_sum_product, is_sum_product, push_demand),
-    Pass("order_contractions", is_sum_product, is_sum_product, order_contractions),
-    Pass("store_factors", is_sum_product, is_sum_product, store_factors),
-    Pass("share_factors", is_sum_product, is_sum_product, share_definitions),
+    Pass("solve_products", Stage.WRITTEN, is_nested, is_nested, solve_products, reassociates=True),
+    Pass("split_definitions", Stage.WRITTEN, is_nested, is_flat, split_definitions,
+         optional=False),
+    Pass("simplify", Stage.WRITTEN, is_flat, is_flat, simplify),
+    Pass("drop_conditions", Stage.WRITTEN, is_flat, is_flat, drop_conditions, reassociates=True),
+    Pass("cut_ranges", Stage.WRITTEN, is_flat, is_flat, cut_ranges),
+    Pass("split_indices", Stage.WRITTEN, is_flat, is_flat, split_indices),
+    Pass("split_pieces", Stage.WRITTEN, is_flat, is_flat, split_pieces, reassociates=True),
+    Pass("repeat_constants", Stage.WRITTEN, is_flat, is_flat, repeat_constants,
+         reassociates=True),
+    Pass("expand", Stage.VARIANT, is_flat, is_flat, expanded, reassociates=True,
+         text="expanded", gain=lambda config: config.costs.expand),
+    Pass("inline", Stage.VARIANT, is_flat, is_flat, inlined, reassociates=True,
+         text="shared sums written out", combines=True),
+    Pass("factor", Stage.VARIANT, is_flat, is_flat, factored, reassociates=True, text="factored"),
+    Pass("explore", Stage.VARIANT, is_flat, is_flat, explored, reassociates=True,
+         text="by users' laws"),
+    Pass("flatten_reductions", Stage.EACH_WAY, is_flat, is_flat, flatten_reductions,
+         reassociates=True),
+    Pass("lift_reductions", Stage.EACH_WAY, is_flat, is_sum_product, lift_reductions,
+         optional=False),
+    Pass("identify_indices", Stage.EACH_WAY, is_sum_product, is_sum_product, identify_indices,
+         reassociates=True),
+    Pass("share_definitions", Stage.EACH_WAY, is_sum_product, is_sum_product, share_definitions),
+    Pass("share_transposed", Stage.EACH_WAY, is_sum_product, is_sum_product, share_transposed,
+         reassociates=True),
+    Pass("push_demand", Stage.EACH_WAY, is_sum_product, is_sum_product, push_demand,
+         reassociates=True),
+    Pass("order_contractions", Stage.EACH_WAY, is_sum_product, is_sum_product, order_contractions,
+         reassociates=True),
+    Pass("store_factors", Stage.EACH_WAY, is_sum_product, is_sum_product, store_factors),
+    Pass("share_factors", Stage.EACH_WAY, is_sum_product, is_sum_product, share_definitions),
+    Pass("merge_axes", Stage.EACH_WAY, is_sum_product, is_sum_product, merge_axes,
+         optional=False),
+    Pass("fuse", Stage.EACH_WAY, is_sum_product, is_sum_product, find_fusable, reassociates=True),
 )
-
-#: Programs are written another way, if they can be, after so many passes.
-VARIED = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
-    """Another way to write a program, planned to the end beside the program as written; its plan
-    runs if it costs ``gain`` times less. Switched off by name."""
+class Planned:
+    """A plan, and what else its planning found: what its definitions are known by, seconds of
+    each pass, the last number in names of steps, and what is expected of the results."""
 
-    name: str
-    text: str
-    write: Callable[[Program], Program | None]
-    gain: Callable[[Config], float]
-
-
-VARIANTS: tuple[Variant, ...] = (
-    Variant("expand", "expanded", expanded, lambda config: config.costs.expand),
-    Variant("inline", "shared sums written out", inlined, lambda config: 1.0),
-    Variant("factor", "factored", factored, lambda config: 1.0),
-    Variant("explore", "by users' laws", explored, lambda config: 1.0),
-)
-
-#: What reassociates floating-point sums or annihilates: off in strict mode.
-REASSOCIATING = frozenset(
-    {"split_pieces", "flatten_reductions", "share_transposed", "push_demand", "order_contractions",
-     "repeat_constants", "identify_indices"})
+    plan: Plan
+    keys: Keys | None
+    passes: tuple[tuple[str, float], ...]
+    named: int = 0
+    outcome: tuple[Known, ...] = ()
 
 
 def make_plan(roots: list[Tensor], formats: list[object], known: list[Known], config: Config,
-              verify: bool = False, decisions: Decisions | None = None) -> Plan:
+              verify: bool = False, decisions: Decisions | None = None) -> Planned:
     """The physical plan of a program over slots; the cheapest, unless decisions are prescribed."""
+    unknown = sorted(config.disabled - {p.name for p in PASSES})
+    if unknown:
+        raise TypeError_(f"no pass is called {unknown[0]!r}, so it cannot be disabled",
+                         hint=f"passes are {', '.join(p.name for p in PASSES if p.optional)}")
     with _uncollected():
-        driver, program = written(roots, formats, known, config, verify, decisions)
-        return _listed(driver, program) if program.decisions.listing else _cheapest(
-            driver, program, config)
+        parts = windows(roots)
+        made = _in_windows(parts, list(zip(roots, formats)), known, config, verify, decisions) \
+            if parts else _whole_plan(roots, formats, known, config, verify, decisions)
+        return replace(made, plan=in_blocks(made.plan, config)) if config.optimize else made
+
+
+def _whole_plan(roots: list[Tensor], formats: list[object], known: list[Known], config: Config,
+                verify: bool, decisions: Decisions | None, named: int = 0) -> Planned:
+    driver, program = written(roots, formats, known, config, verify, decisions, named)
+    return _listed(driver, program) if program.decisions.listing else _cheapest(
+        driver, program, config)
+
+
+def _in_windows(parts: list[Window], roots: list[tuple[Tensor, object]], known: list[Known],
+                config: Config, verify: bool, decisions: Decisions | None) -> Planned:
+    """The plans of the windows of a long program as one: each reads what those before it are
+    expected to make."""
+    done: list[Planned] = []
+    rules: Counter[str] = Counter()
+    passes: Counter[str] = Counter()  # seconds
+    slots: dict[tuple[Tensor, object], str] = {}
+    made: dict[Tensor, Known] = {}
+    formats: dict[Tensor, dict[object, None]] = {}
+    for t, f in roots:
+        formats.setdefault(t, {})[f] = None
+    for w in parts:
+        stored = [t for t in formats if isinstance(t, Source)] if w is parts[0] else []
+        wanted = [(t, f) for t in (*w.made, *stored) for f in formats.get(t, (None,))]
+        tensors = replaced([t for t, _ in wanted], {t: made[t].source for t in w.read})
+        part = _whole_plan(tensors, [f for _, f in wanted], [*known, *(made[t] for t in w.read)],
+                           config, verify, decisions, done[-1].named if done else 0)
+        for (t, f), name, result in zip(wanted, part.plan.results, part.outcome):
+            slots[t, f] = name
+            made.setdefault(t, replace(result, facts=None))  # estimates are no facts
+        done.append(part)
+        rules.update(dict(part.plan.rules))
+        passes.update(dict(part.passes))
+    plans = [p.plan for p in done]
+    return Planned(Plan(
+        tuple([s for p in plans for s in p.steps]), tuple([slots[r] for r in roots]),
+        tuple([k.slot.name for k in known]), tuple(rules.items()),
+        tuple([d for p in plans for d in p.definitions]),
+        tuple(dict.fromkeys([a for p in plans for a in p.asked])),
+        call=config.costs.call, windows=len(parts)), None, tuple(passes.items()))
 
 
 @contextmanager
@@ -139,91 +217,82 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _cheapest(driver: Driver, program: Program, config: Config) -> Plan:
-    forms = list(_forms(program))
-    best = driver.finish(program.copy(), PASSES[VARIED:])
-    assert best is not None
+def _cheapest(driver: Driver, program: Program, config: Config) -> Planned:
+    forms = list(_forms(driver, program))
+    made = driver.finish(program.copy())
+    assert made is not None
+    start: tuple[int, ...] = ()
     for k, form in enumerate(forms):
+        best = made.plan
         fits = best.largest <= min(config.memory, config.densify)
-        below = best.cost / form.gain if fits else math.inf
+        gain = form.variant.gain(config)
+        below = best.cost / gain if fits else math.inf
         # every definition takes a step: what has many cannot cost less
-        way = None
-        if len(program.results) * config.costs.call < below:
-            with driver.timed(form.name):
-                way = form.program
-        plan = None if way is None else driver.finish(way.copy(), PASSES[VARIED:], below)
-        if plan is not None and _wins(plan, best, form.gain, config):
-            best = plan
-            best.start = (sum(f.program is not None for f in forms[: k + 1]),)
-    best.passes = list(driver.timings.items())
-    return best
+        way = form.program if len(program.results) * config.costs.call < below else None
+        rival = None if way is None else driver.finish(way.copy(), below)
+        if rival is not None and _wins(rival.plan, best, gain, config):
+            made, start = rival, (sum(f.program is not None for f in forms[: k + 1]),)
+    asked = tuple(program.asked.items())  # by all ways: the choice rests on the answers
+    return replace(made, plan=replace(made.plan, start=start, asked=asked),
+                   passes=tuple(driver.timings.items()))
 
 
-def _listed(driver: Driver, program: Program) -> Plan:
+def _listed(driver: Driver, program: Program) -> Planned:
     """The way to write the program is a decision like others."""
-    forms = ways(program)
+    forms = ways(driver, program)
     if len(forms) > 1:
         program = program.decisions.decide("form", "", [
             Option(float(k), way, text) for k, (text, way) in enumerate(forms)])
-    plan = driver.finish(program, PASSES[VARIED:])
-    assert plan is not None
-    return plan
+    made = driver.finish(program)
+    assert made is not None
+    return made
 
 
-def ways(program: Program) -> list[tuple[str, Program]]:
+def ways(driver: Driver, program: Program) -> list[tuple[str, Program]]:
     """The ways to write a program, as it is first; ``Plan.start`` numbers them."""
-    others = [(f.text, f.program) for f in _forms(program) if f.program is not None]
+    others = [(f.text, f.program) for f in _forms(driver, program) if f.program is not None]
     return [("as written", program), *others]
 
 
 class _Form:
-    """Another way to write a program; None where there is nothing to write."""
+    """A program as a variant writes it, or writes another form; made when it is asked for."""
 
-    def __init__(self, name: str, text: str, gain: float, write: Callable[[], Program | None]
-                 ) -> None:
-        self.name, self.text, self.gain, self._write = name, text, gain, write
+    def __init__(self, driver: Driver, variant: Pass, program: Program, base: _Form | None) -> None:
+        self.driver, self.variant, self._written, self.base = driver, variant, program, base
+
+    @property
+    def text(self) -> str:
+        return f"{self.base.text}, {self.variant.text}" if self.base else self.variant.text
 
     @cached_property
     def program(self) -> Program | None:
-        return self._write()
+        """None where the variant has nothing to write."""
+        before = self.base.program if self.base else self._written
+        return None if before is None else self.driver.apply(self.variant, before)
 
 
-def _forms(program: Program) -> Iterator[_Form]:
-    """All other ways: shared sums written out or not, and each of the variants of that."""
-    variants = _variants(program.config)
-    shared = [v for v in variants if v.write is inlined]
-    forms = [_Form("", "", 1.0, partial(_same, program))]
-    forms += [_Form(v.name, v.text, v.gain(program.config), partial(v.write, program))
-              for v in shared]
-    for base in forms:
-        if base.text:
+def _forms(driver: Driver, program: Program) -> Iterator[_Form]:
+    """All other ways: by each variant, and by the others of what a combining one writes."""
+    variants = [p for p in PASSES if p.stage is Stage.VARIANT and p.is_on(program.config)]
+    first = [_Form(driver, v, program, None) for v in variants if v.combines]
+    for base in (None, *first):
+        if base is not None:
             yield base
-        for v in variants:
-            if v not in shared:
-                text = f"{base.text}, {v.text}" if base.text else v.text
-                yield _Form(v.name, text, v.gain(program.config), partial(_of, v, base))
-
-
-def _same(program: Program) -> Program:
-    return program
-
-
-def _of(variant: Variant, base: _Form) -> Program | None:
-    return None if base.program is None else variant.write(base.program)
+        yield from (_Form(driver, v, program, base) for v in variants if not v.combines)
 
 
 def written(roots: list[Tensor], formats: list[object], known: list[Known], config: Config,
-            verify: bool, decisions: Decisions | None) -> tuple[Driver, Program]:
-    """The program after the passes that all ways to write it share."""
+            verify: bool, decisions: Decisions | None, named: int = 0) -> tuple[Driver, Program]:
+    """The program after the passes that all ways to write it share; numbers of its names follow
+    after ``named``."""
     stats: dict[object, Stats] = {}
     slots: dict[object, Known] = {}
     for k in known:
-        size = 1.0
-        for n in k.source.shape:
-            size *= n
-        stats[k.slot] = Stats(k.count, size, k.slot.format.is_dense, k.facts, k.rows)
+        size = math.prod(map(float, k.source.shape), start=1.0)
+        stats[k.slot] = Stats(k.count, size, k.slot.format.is_dense, k.facts, k.rows,
+                              k.stores)
         slots[k.slot] = k
-    program = Program([], [], stats, config, decisions=decisions or Decisions(),
+    program = Program([], [], stats, config, named, decisions=decisions or Decisions(),
                       keys=Keys({k.slot: k.token for k in known if k.token is not None}))
     by_key: dict[tuple[Tensor, object], str] = {}
     for root, fmt in zip(roots, formats):
@@ -233,16 +302,9 @@ def written(roots: list[Tensor], formats: list[object], known: list[Known], conf
             program.definitions.append(Definition(by_key[key], root, fmt))  # type: ignore[arg-type]
         program.results.append(by_key[key])
     _share_roots(program)
-    driver = Driver(slots, verify)
-    driver.run(program, PASSES[:VARIED])
+    driver = Driver(slots, verify, named)
+    driver.run(program, Stage.WRITTEN)
     return driver, program
-
-
-def _variants(config: Config) -> list[Variant]:
-    """The other ways to write a program that are switched on."""
-    if config.strict or not config.optimize:
-        return []
-    return [v for v in VARIANTS if v.name not in config.disabled]
 
 
 def _wins(rival: Plan, plan: Plan, gain: float, config: Config) -> bool:
@@ -253,11 +315,11 @@ def _wins(rival: Plan, plan: Plan, gain: float, config: Config) -> bool:
 
 
 class Driver:
-    """Runs passes: checks, times and leaves out what is switched off. ``timings``: seconds of
-    each pass, over all ways to write the program."""
+    """Runs the passes that are on: checks and times each. ``timings``: seconds of each pass, over
+    all ways to write the program."""
 
-    def __init__(self, slots: dict[object, Known], verify: bool) -> None:
-        self.slots, self.verify = slots, verify
+    def __init__(self, slots: dict[object, Known], verify: bool, named: int = 0) -> None:
+        self.slots, self.verify, self.named = slots, verify, named
         self.timings: dict[str, float] = {}
 
     @contextmanager
@@ -266,38 +328,42 @@ class Driver:
         yield
         self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - start
 
-    def run(self, program: Program, passes: tuple[Pass, ...]) -> None:
-        config = program.config
-        for p in passes:
-            if p.optional and (p.name in config.disabled or not config.optimize):
-                continue
-            if config.strict and p.name in REASSOCIATING:
-                continue
-            assert not self.verify or p.requires(program), \
-                f"{p.name} requires {p.requires.__name__}"
-            with self.timed(p.name):
-                p.run(program)
-            assert not self.verify or p.ensures(program), f"{p.name} ensures {p.ensures.__name__}"
+    def apply(self, p: Pass, program: Program) -> Program | None:
+        """The program that a variant writes; None of other passes, which change the program."""
+        assert not self.verify or p.requires(program), f"{p.name} requires {p.requires.__name__}"
+        with self.timed(p.name):
+            other = p.run(program)
+        assert not self.verify or p.ensures(other or program), \
+            f"{p.name} ensures {p.ensures.__name__}"
+        return other
 
-    def finish(self, program: Program, passes: tuple[Pass, ...], below: float = math.inf
-               ) -> Plan | None:
-        """The physical plan of a program that has been through the passes before; None if it
-        cannot cost less than ``below``: every formula takes a step."""
-        for k in range(len(passes)):
+    def run(self, program: Program, stage: Stage, below: float = math.inf) -> bool:
+        """The passes of a stage; False if no plan of the program can cost less than ``below``:
+        every formula takes a step."""
+        for p in PASSES:
+            if p.stage is not stage:
+                continue
             formulas = sum(isinstance(d.tensor, Lambda) and isinstance(d.tensor.body, Reduce)
                            for d in program.definitions)
             if formulas * program.config.costs.call >= below:
-                return None
-            self.run(program, passes[k : k + 1])
+                return False
+            if p.is_on(program.config):
+                self.apply(p, program)
+        return True
+
+    def finish(self, program: Program, below: float = math.inf) -> Planned | None:
+        """The physical plan of a program that has been through the passes before; None if it
+        cannot cost less than ``below``."""
+        if not self.run(program, Stage.EACH_WAY, below):
+            return None
         with self.timed("choose_loops"):
             recall_sizes(program)
-            definitions = list(program.definitions)
-            plan = Chooser(program, dict(self.slots)).run()
-        plan.passes = list(self.timings.items())
-        plan.definitions = definitions
-        plan.keys = program.keys
-        plan.asked = program.asked
-        return plan
+            chooser = Chooser(program, dict(self.slots))
+            chooser.counter = self.named
+            plan = chooser.run()
+        return Planned(plan, program.keys, tuple(self.timings.items()),
+                       max(program.counter, chooser.counter),
+                       tuple([chooser.known[Ref(n)] for n in program.results]))
 
 
 def _share_roots(program: Program) -> None:

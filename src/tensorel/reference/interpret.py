@@ -29,13 +29,12 @@ from tensorel.ir.nodes import (
     Tensor,
     children,
 )
-from tensorel.reference.bulk import BULK
 
 Array = npt.NDArray[Any]
 Data = Callable[[Source], Array]
 
 #: A reduction whose body has more entries than this is evaluated piece by piece.
-CHUNK = 2**20
+MAX_ENTRIES = 2**20
 
 
 class Span(NamedTuple):
@@ -110,15 +109,9 @@ def _tensor(tensor: Tensor, values: Values, data: Data) -> Array:
             body = _expr(tensor.body, scope, values)
             return np.ascontiguousarray(_spread(body, names, scope)).reshape(tensor.shape)
         case Bulk():
-            return _bulk(tensor, [values[a] for a in tensor.args])
+            return tensor.op.apply([values[a] for a in tensor.args], tensor.params)
         case _:
             raise EngineError(f"no meaning for {type(tensor).__name__}")
-
-
-def _bulk(node: Bulk, args: list[Array]) -> Array:
-    if node.op not in BULK:
-        raise EngineError(f"no meaning for the whole-tensor operator {node.op!r}")
-    return np.asarray(BULK[node.op](args, node.params, node.dtype)).astype(node.dtype)
 
 
 # -- expressions -----------------------------------------------------------------------------
@@ -203,7 +196,7 @@ def _pieces(
 ) -> Array:
     size = math.prod(scope[n].size for n in {*body.free, *over})
     wide = next((n for n in over if scope[n].size > 1), None)
-    if size <= CHUNK or wide is None:
+    if size <= MAX_ENTRIES or wide is None:
         # An axis that the body does not see is still folded over: sum(k in 3) 1 is 3.
         full = _spread(_expr(body, scope, values), kept + over, scope)
         return fold(op, full, len(kept))

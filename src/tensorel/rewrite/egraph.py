@@ -20,6 +20,7 @@ from tensorel.algebra.ops import DType, Operator
 from tensorel.errors import TensorelError
 from tensorel.ir.analysis import apply
 from tensorel.ir.nodes import Axis, Call, Const, Expr, Reduce, const
+from tensorel.ir.replacing import with_parts
 from tensorel.rewrite.ematch import Bound, Kids
 from tensorel.rewrite.facts import Facts, Handle, Known
 from tensorel.rewrite.names import postorder
@@ -328,32 +329,13 @@ class EGraph:
         found.extend((bound, k) for bound, nodes in cls.reduces.items() for k in nodes)
         return found
 
-    def first(self, c: int, memo: dict[int, Expr] | None = None) -> Expr:
+    def first(self, c: int) -> Expr:
         """The expression that class ``c`` was made for (``c`` as it was then)."""
-        memo = {} if memo is None else memo
-        stack = [c]
-        while stack:
-            at = stack[-1]
-            head, kids = self.origin[at]
-            missing = [k for k in kids if k not in memo]
-            if missing:
-                stack.extend(missing)
-                continue
-            stack.pop()
-            memo[at] = build(head, [memo[k] for k in kids])
-        return memo[c]
+        return spelled(c, self.origin.__getitem__)
 
     def expand(self, e: Expr) -> Expr:
         """``e`` with each handle replaced by the expression that its class was made for."""
-        match e:
-            case Handle():
-                return self.first(e.id)
-            case Call():
-                return Call(e.op, tuple(self.expand(a) for a in e.args))
-            case Reduce():
-                return Reduce(e.op, e.axes, self.expand(e.body))
-            case _:
-                return e
+        return self.first(e.id) if isinstance(e, Handle) else with_parts(e, self.expand)
 
 
 def _bound(e: Reduce) -> Bound:
@@ -367,6 +349,22 @@ def build(head: Head, kids: list[Expr]) -> Expr:
     if isinstance(head, tuple):
         return Reduce(head[0], head[1], kids[0])
     return head
+
+
+def spelled(root: int, node_of: Callable[[int], tuple[Head, Kids]]) -> Expr:
+    """The expression that the nodes spell of which one is chosen for each class."""
+    done: dict[int, Expr] = {}
+    stack = [root]
+    while stack:
+        c = stack[-1]
+        head, kids = node_of(c)
+        missing = [k for k in kids if k not in done]
+        if missing:
+            stack.extend(missing)
+            continue
+        stack.pop()
+        done[c] = build(head, [done[k] for k in kids])
+    return done[root]
 
 
 def _fold(op: Operator, args: list[Const | None]) -> Const | None:

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable
 from typing import cast
 
 from tensorel.algebra.ops import Operator
-from tensorel.ir.nodes import Call, Const, Expr, Read, Reduce
-from tensorel.records import dataclass, field
+from tensorel.base.records import dataclass, field
+from tensorel.ir.nodes import Call, Const, Expr, Reduce
+from tensorel.ir.replacing import with_parts
 from tensorel.rewrite.facts import Facts
 
 
@@ -90,7 +91,6 @@ class Rule:
         return not (strict and self.reassociates and e.dtype.kind in "fc")
 
 
-Record = Callable[[Rule, Expr, Expr], None]
 
 
 def match(pattern: Pattern, e: Expr, found: Match) -> bool:
@@ -140,16 +140,14 @@ class Given:
 
 
 class Rewriter:
-    """Applies rules bottom-up until none fires; counts by name, and records if asked."""
+    """Applies rules bottom-up until none fires; ``fired`` hears their names."""
 
     def __init__(self, rules: Iterable[Rule], fired: Callable[[str], None], *,
-                 facts: Facts | None = None, strict: bool = False,
-                 record: Record | None = None) -> None:
+                 facts: Facts | None = None, strict: bool = False) -> None:
         self.by_root: dict[str | None, list[Rule]] = {}
         for r in rules:
             self.by_root.setdefault(r.root, []).append(r)
         self.fired = fired
-        self.record = record
         self.given = Given(facts)
         self.strict = strict
         self.memo: dict[Expr, Expr] = {}
@@ -157,19 +155,8 @@ class Rewriter:
     def run(self, e: Expr) -> Expr:
         found = self.memo.get(e)
         if found is None:
-            found = self.memo[e] = self._fix(self._children(e))
+            found = self.memo[e] = self._fix(with_parts(e, self.run))
         return found
-
-    def _children(self, e: Expr) -> Expr:
-        match e:
-            case Call():
-                return Call(e.op, tuple(self.run(a) for a in e.args))
-            case Reduce():
-                return Reduce(e.op, e.axes, self.run(e.body))
-            case Read():
-                return Read(e.tensor, tuple(self.run(i) for i in e.indices))
-            case _:
-                return e
 
     def _fix(self, e: Expr) -> Expr:
         """Rules that fire at the root, then below again."""
@@ -177,7 +164,7 @@ class Rewriter:
             new = self._once(e)
             if new is None:
                 return e
-            e = self._children(new) if isinstance(new, (Call, Reduce)) else new
+            e = with_parts(new, self.run) if isinstance(new, (Call, Reduce)) else new
         return e
 
     def _once(self, e: Call | Reduce) -> Expr | None:
@@ -187,7 +174,5 @@ class Rewriter:
                 new: Expr | None = rule.build(m)
                 if new is not None and new is not e and new.dtype == e.dtype:
                     self.fired(rule.name)
-                    if self.record is not None:
-                        self.record(rule, e, new)
                     return new
         return None

@@ -23,7 +23,7 @@ from tensorel.ir.ranges import subexpressions
 Known = frozenset[str]
 NOTHING: Known = frozenset()
 WHOLE: Known = frozenset(("no_nan", "finite"))
-BOUND = {8: 300.0, 4: 40.0}
+MAX_BOUNDED_VALUE = {8: 300.0, 4: 40.0}
 
 #: Operators whose result is one of their arguments, perhaps with another sign.
 _SELECT = frozenset((ops.minimum, ops.maximum))
@@ -111,13 +111,13 @@ def _of_literal(e: Const) -> Known:
     if e.dtype.kind == "c":
         value = abs(complex(e.value))
         return WHOLE if value < float("inf") else NOTHING
-    value = float(e.value)
+    value = e.value.item()
     found = set(_of_dtype(e.dtype))
     if value == value:
         found.add("no_nan")
         if abs(value) < float("inf"):
             found.add("finite")
-        if abs(value) <= BOUND.get(e.dtype.itemsize, 40.0):
+        if abs(value) <= MAX_BOUNDED_VALUE.get(e.dtype.itemsize, 40.0):
             found.add("bounded")
         if value > 0:
             found.add("positive")

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from tensorel.ir.nodes import Axis, Expr, Index, Read, substitute
+from tensorel.ir.nodes import Axis, Expr, Index, Read
+from tensorel.ir.replacing import substitute
 from tensorel.rewrite.names import bound_names
 from tensorel.rewrite.spelling import spell
 
 #: Starts names that no program has.
 MARK = "\0"
 #: Orders that are tried for a part; beyond, the first ones only (then equal forms may differ).
-ORDERS = 200
+MAX_ORDERS = 200
 
 Form = Callable[[Expr], Expr]
 
@@ -79,7 +80,7 @@ def _order(factors: list[Expr], bound: list[Axis], form: Form) -> list[Axis]:
         text = _text(factors, order, form)
         if best is None or text < best[0]:
             best = text, order
-        if tried >= ORDERS:
+        if tried >= MAX_ORDERS:
             break
     assert best is not None
     return best[1]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensorel.ir.nodes import Axis, Call, Expr, Index, Read, Reduce, substitute
+from tensorel.ir.nodes import Axis, Call, Expr, Index, Read, Reduce
+from tensorel.ir.replacing import substitute
 
 #: Starts the names that are in use while names change; no program has it.
 MARK = "\0"

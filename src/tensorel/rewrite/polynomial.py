@@ -7,7 +7,7 @@ Wang et al. (SPORES, 2020) two sum-product expressions are equal for all tensors
 forms are the same. What is no sum or product is a factor whose own arguments are canonical.
 
 Floats: coefficients are exact fractions, so forms that differ by rounding only are one. A term
-with coefficient zero stays (x - x is nan where x is inf) unless values are known to be finite.
+with coefficient zero stays (x - x is nan where x is inf).
 Where + or * are idempotent, equal terms or factors are one, but no absorption takes place. Where
 several semirings mix (max over sums of products), each cluster is read in the one that its own
 operators show: that is sound, and may miss equalities across clusters.
@@ -21,14 +21,15 @@ from typing import NamedTuple
 
 from tensorel.algebra import ops
 from tensorel.algebra.ops import DType
-from tensorel.ir.nodes import Axis, Call, Const, Expr, Index, Read, Reduce, const, substitute
+from tensorel.ir.nodes import Axis, Call, Const, Expr, GivenConst, Index, Read, Reduce, const
+from tensorel.ir.replacing import substitute
 from tensorel.rewrite.labelling import MARK, best_order
 from tensorel.rewrite.names import rename_bound
 from tensorel.rewrite.semiring import Semiring, semiring_of
 from tensorel.rewrite.spelling import spell
 
-TERMS = 64
-POWER = 8
+MAX_TERMS = 64
+MAX_POWER = 8
 
 
 class Term(NamedTuple):
@@ -46,7 +47,7 @@ class TooLarge(Exception):
 ONE = Fraction(1)
 
 
-def canonical(e: Expr, *, finite: bool = False, terms: int = TERMS) -> Expr:
+def canonical(e: Expr, *, terms: int = MAX_TERMS) -> Expr:
     """The canonical form of ``e``. Past the limit of terms only arguments are sorted.
 
     >>> from tensorel.ir.parser import parse
@@ -54,19 +55,12 @@ def canonical(e: Expr, *, finite: bool = False, terms: int = TERMS) -> Expr:
     >>> canonical(a) is canonical(b)
     True
     """
-    found = _Canonical(finite, terms).form(rename_bound(e, MARK * 2))
+    found = _Canonical(terms).form(rename_bound(e, MARK * 2))
     return rename_bound(found)
 
 
-def equal(a: Expr, b: Expr, *, finite: bool = False) -> bool:
-    """Whether two expressions are equal as polynomials over what they read."""
-    return a is b or (a.dtype == b.dtype and canonical(a, finite=finite)
-                      is canonical(b, finite=finite))
-
-
 class _Canonical:
-    def __init__(self, finite: bool, limit: int) -> None:
-        self.finite = finite
+    def __init__(self, limit: int) -> None:
         self.limit = limit
         self.memo: dict[Expr, Expr] = {}
         self.opaques: dict[Expr, Expr] = {}
@@ -164,7 +158,7 @@ class _Canonical:
     def _power(self, e: Call, s: Semiring) -> list[Term] | None:
         base, n = e.args
         if base.dtype != s.dtype or not isinstance(n, Const) or n.dtype.kind not in "iuf" \
-                or n.value not in range(1, POWER + 1):
+                or n.value not in range(1, MAX_POWER + 1):
             return None
         terms = result = self.polynomial(base, s)
         for _ in range(int(n.value) - 1):
@@ -250,7 +244,7 @@ class _Canonical:
         found = []
         for (product, bound), n in total.items():
             n = _wrapped(n, s.dtype) if s.is_ring and exact else n
-            if n == 0 and (exact or self.finite or not product):
+            if n == 0 and (exact or not product):
                 continue
             found.extend([_term(product, bound, n, s)] * _copies(n, s))
         found.sort(key=spell)
@@ -296,7 +290,7 @@ def _scaled(terms: list[Term], by: Fraction) -> list[Term]:
 
 def _fraction(e: Expr) -> Fraction | None:
     """The exact value of a real, finite literal."""
-    if not isinstance(e, Const) or e.dtype.kind not in "iuf":
+    if not isinstance(e, Const) or isinstance(e, GivenConst) or e.dtype.kind not in "iuf":
         return None
     if e.dtype.kind == "f" and not float("-inf") < e.value < float("inf"):
         return None
@@ -322,4 +316,4 @@ def _extent(a: Axis) -> int:
     return a.extent
 
 
-__all__ = ["canonical", "equal"]
+__all__ = ["canonical"]

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from time import perf_counter
-from typing import NamedTuple
 
 from tensorel.algebra.ops import Operator
+from tensorel.base.records import dataclass, field
 from tensorel.ir.nodes import Expr
-from tensorel.records import dataclass, field
 from tensorel.rewrite.egraph import EGraph
 from tensorel.rewrite.ematch import Bound, Kids, Matcher, features, matcher
 from tensorel.rewrite.engine import Given, Lit, Match, Op, Rule
@@ -24,23 +22,13 @@ from tensorel.rewrite.facts import Handle
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When to stop. ``share``: matches of one rule in one round; ``backlog``: those that wait. A
-    limit in seconds makes the result depend on the machine; leave it out where plans must be the
-    same everywhere."""
+    """When to stop. ``share``: matches of one rule in one round; ``backlog``: those that wait.
+    None counts seconds, so plans are the same everywhere."""
 
     nodes: int = 400
     rounds: int = 12
     share: int = 400
     backlog: int = 4000
-    seconds: float | None = None
-
-
-class Application(NamedTuple):
-    """One use of a rule, as ``explain`` shows it."""
-
-    rule: str
-    before: Expr
-    after: Expr
 
 
 @dataclass
@@ -51,7 +39,6 @@ class Report:
     rounds: int = 0
     nodes: int = 0
     stopped: str = "saturated"
-    applications: list[Application] = field(default_factory=list)
 
 
 class _Graph(Given):
@@ -74,13 +61,12 @@ Found = tuple[Matcher, int, tuple[object, ...]]
 class Saturation:
     """Rules at work on one graph; ``run`` may be called again after more was added."""
 
-    def __init__(self, graph: EGraph, rules: Iterable[Rule], *, limits: Limits | None = None,
-                 record: bool = False) -> None:
+    def __init__(self, graph: EGraph, rules: Iterable[Rule], *, limits: Limits | None = None
+                 ) -> None:
         self.graph = graph
         self.matchers = [matcher(r) for r in rules if not _evaluates(r)]
         self.depth = max((m.depth for m in self.matchers), default=1)
         self.limits = limits or Limits()
-        self.record = record
         self.report = Report()
         self.given = _Graph(graph)
         self.seen: set[Found] = set()
@@ -90,14 +76,13 @@ class Saturation:
 
     def run(self) -> Report:
         graph, limits, report = self.graph, self.limits, self.report
-        end = None if limits.seconds is None else perf_counter() + limits.seconds
         report.stopped = "saturated"
         for _ in range(limits.rounds):
             graph.rebuild()
             if not (graph.changed or graph.learned or self.waiting):
                 break
             report.rounds += 1
-            report.stopped = self._round(end)
+            report.stopped = self._round()
             if report.stopped != "saturated":
                 break
         else:
@@ -163,7 +148,7 @@ class Saturation:
         return out
 
     # -- applying ----------------------------------------------------------------------------
-    def _round(self, end: float | None) -> str:
+    def _round(self) -> str:
         late = [self.waiting.popleft() for _ in range(min(len(self.waiting), self.limits.share))]
         for found in (*self._search(), *late):
             if len(self.waiting) > self.limits.backlog:
@@ -173,8 +158,6 @@ class Saturation:
                 self.graph.rebuild()  # equal nodes count once
                 if self.graph.size > self.limits.nodes:
                     return "nodes"
-            if end is not None and perf_counter() > end:
-                return "seconds"
         return "saturated"
 
     def _apply(self, found: Found) -> None:
@@ -195,9 +178,6 @@ class Saturation:
             return
         other = graph.add_small(new)
         if other != graph.find(c):
-            if self.record:
-                before, after = graph.first(c), graph.expand(new)
-                self.report.applications.append(Application(rule.name, before, after))
             graph.union(c, other)
             self.report.fired[rule.name] = self.report.fired.get(rule.name, 0) + 1
 
@@ -207,14 +187,13 @@ def _evaluates(rule: Rule) -> bool:
     return isinstance(rule.pattern, Op) and all(isinstance(a, Lit) for a in rule.pattern.args)
 
 
-def saturate(graph: EGraph, rules: Iterable[Rule], *, limits: Limits | None = None,
-             record: bool = False) -> Report:
+def saturate(graph: EGraph, rules: Iterable[Rule], *, limits: Limits | None = None) -> Report:
     """Apply ``rules`` to all of ``graph``; a strict graph leaves out what reassociates floats.
 
     >>> saturate(EGraph(), ()).stopped
     'saturated'
     """
-    return Saturation(graph, rules, limits=limits, record=record).run()
+    return Saturation(graph, rules, limits=limits).run()
 
 
-__all__ = ["Application", "Limits", "Report", "Saturation", "saturate"]
+__all__ = ["Limits", "Report", "Saturation", "saturate"]

@@ -6,13 +6,14 @@ a process. Text only orders: equality is that of the expressions.
 
 from __future__ import annotations
 
+from tensorel.ir.interning import Memo
 from tensorel.ir.nodes import (
     Call,
     Const,
     Expr,
+    GivenConst,
     Index,
     Local,
-    Memo,
     Read,
     Reduce,
     Source,
@@ -36,6 +37,8 @@ def spell(e: Expr) -> str:
 
 def _spell(x: Expr) -> str:
     match x:
+        case GivenConst():
+            return f"{x.dtype.char}{x.value.at}given"
         case Const():
             return f"{x.dtype.char}{x.value!r}"
         case Index():

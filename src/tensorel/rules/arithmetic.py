@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from tensorel.algebra import ops
+from tensorel.ir.given import lifted
 from tensorel.ir.nodes import Const, Expr, const
 from tensorel.rewrite.engine import EXPLORE, Match, Op, Rule
 from tensorel.rules.common import A, B, N, call, dtype, ex, given, is_literal, literal, one_dtype
@@ -44,10 +45,14 @@ def _divides_exactly(m: Match) -> bool:
     rounded once."""
     if not one_dtype(m, "a", "n") or dtype(m).kind != "f":
         return False
-    value = float(literal(m).value)
+    return bool(lifted(_has_exact_inverse, literal(m).value, dtype(m)))
+
+
+def _has_exact_inverse(divisor: float, dtype: ops.DType) -> bool:
+    value = float(divisor)
     if not math.isfinite(value) or abs(math.frexp(value)[0]) != 0.5:
         return False
-    tiny = float(np.finfo(dtype(m).name).tiny)
+    tiny = float(np.finfo(dtype.name).tiny)
     return tiny <= abs(value) <= 1 / tiny and tiny <= abs(1 / value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tensorel.algebra import ops
+from tensorel.ir.build import repeated
 from tensorel.ir.nodes import Expr, const
 from tensorel.rewrite.engine import EXPLORE, Match, Op, Rule
 from tensorel.rules.common import (
@@ -57,9 +58,7 @@ def _factor_one(m: Match) -> Expr:
 
 def _twice(m: Match) -> Expr | None:
     """n copies under f are r(a, n)."""
-    f, a = op(m), ex(m)
-    assert f.repeat is not None
-    return call(ops.operator(f.repeat), a, const(2, a.dtype))
+    return repeated(op(m), ex(m), 2)
 
 
 declare(

@@ -6,8 +6,12 @@ reduction only over axes that are not empty: a*0 is not 0 for every float a.
 
 from __future__ import annotations
 
+from math import prod
+
 from tensorel.algebra import ops
-from tensorel.ir.nodes import Axis, Expr, Index, const, substitute
+from tensorel.ir.build import repeated
+from tensorel.ir.nodes import Axis, Expr, Index
+from tensorel.ir.replacing import substitute
 from tensorel.rewrite.engine import EXPLORE, Match, Op, Red, Rule, Var
 from tensorel.rewrite.names import bound_names
 from tensorel.rules.common import (
@@ -99,26 +103,17 @@ def _joined(m: Match, f: ops.Operator) -> Expr | None:
     return reduce(op(m, "m"), axes(m), call(f, ex(m), b))
 
 
-def _unused(m: Match) -> Axes:
-    return tuple(x for x in axes(m) if x.name not in ex(m).free)
-
-
 def _copies(m: Match) -> int:
-    count = 1
-    for x in _unused(m):
-        count *= x.extent
-    return count
+    return prod([x.extent for x in _moved(m)])
 
 
 def _without(m: Match) -> Expr:
-    unused = _unused(m)
+    unused = _moved(m)
     return reduce(op(m, "m"), tuple(x for x in axes(m) if x not in unused), ex(m))
 
 
-def _repeat(m: Match) -> Expr:
-    repeat = op(m, "m").repeat
-    assert repeat is not None
-    return call(ops.operator(repeat), _without(m), const(_copies(m), dtype(m)))
+def _repeat(m: Match) -> Expr | None:
+    return repeated(op(m, "m"), _without(m), _copies(m))
 
 
 def _is_absent(m: Match) -> bool:
@@ -164,10 +159,10 @@ declare(
     Rule("repeat: sum(k in n, a) -> a*n, k not in a", Red("m", "axes", A, lambda m: not m.idempotent
                                                      and m.repeat is not None),
          _repeat, "n copies under the monoid are repeat(a, n)",
-         lambda m: bool(_unused(m)) and 0 < _copies(m) < 2**31, EXPLORE, True),
+         lambda m: bool(_moved(m)) and 0 < _copies(m) < 2**31, EXPLORE, True),
     Rule("repeat: max(k in n, a) -> a, k not in a", Red("m", "axes", A, lambda m: m.idempotent),
          _without, "the monoid is idempotent",
-         lambda m: bool(_unused(m)) and _copies(m) > 0 and _closed(m), EXPLORE),
+         lambda m: bool(_moved(m)) and _copies(m) > 0 and _closed(m), EXPLORE),
     Rule("select: sum(where(p, a, 0)) -> where(p, sum(a), 0)",
          Red("m", "axes", Op(ops.where, (P, A, N))),
          lambda m: call(ops.where, ex(m, "p"), reduce(op(m, "m"), axes(m), ex(m)), literal(m)),

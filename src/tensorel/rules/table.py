@@ -11,18 +11,18 @@ from collections.abc import Iterator
 from tensorel.errors import TypeError_
 from tensorel.rewrite.engine import EXPLORE, SIMPLIFY, Rule
 
-_rules: dict[str, Rule] = {}
-_disabled: set[str] = set()
-_added: set[str] = set()
+RULES: dict[str, Rule] = {}
+DISABLED: set[str] = set()
+ADDED: set[str] = set()
 _version = 0
 FAMILIES = (SIMPLIFY, EXPLORE)
 
 
 def declare(*rules: Rule) -> None:
     for r in rules:
-        assert r.name not in _rules, f"two rules are called {r.name}"
+        assert r.name not in RULES, f"two rules are called {r.name}"
         assert r.family in FAMILIES
-        _rules[r.name] = r
+        RULES[r.name] = r
 
 
 def _of(families: tuple[str, ...]) -> Iterator[Rule]:
@@ -30,7 +30,7 @@ def _of(families: tuple[str, ...]) -> Iterator[Rule]:
         if name not in FAMILIES:
             raise TypeError_(f"no family of rules is called {name!r}",
                              hint=f"there are {' and '.join(FAMILIES)}")
-    return (r for r in _rules.values() if not families or r.family in families)
+    return (r for r in RULES.values() if not families or r.family in families)
 
 
 def all(*families: str) -> tuple[Rule, ...]:
@@ -42,7 +42,7 @@ def active(*families: str, strict: bool = False) -> tuple[Rule, ...]:
     """The rules that are switched on, of the family ``simplify`` unless others are named;
     ``strict`` leaves out those that reassociate floats."""
     return tuple(r for r in _of(families or (SIMPLIFY,))
-                 if r.name not in _disabled and not (strict and r.reassociates))
+                 if r.name not in DISABLED and not (strict and r.reassociates))
 
 
 def version() -> int:
@@ -51,7 +51,7 @@ def version() -> int:
 
 
 def _known(name: str) -> None:
-    if name not in _rules:
+    if name not in RULES:
         raise TypeError_(f"no rule is called {name!r}", hint="tr.rules.all() lists them")
 
 
@@ -59,7 +59,7 @@ def disable(name: str) -> None:
     """Switch a rule off by name."""
     global _version
     _known(name)
-    _disabled.add(name)
+    DISABLED.add(name)
     _version += 1
 
 
@@ -67,7 +67,7 @@ def enable(name: str) -> None:
     """Switch a rule on again."""
     global _version
     _known(name)
-    _disabled.discard(name)
+    DISABLED.discard(name)
     _version += 1
 
 
@@ -81,12 +81,12 @@ def add(rule: Rule) -> None:
     if rule.family not in FAMILIES:
         raise TypeError_(f"rule {rule.name!r} is of an unknown family {rule.family!r}",
                          hint=f"there are {' and '.join(FAMILIES)}")
-    _rules[rule.name] = rule
-    _added.add(rule.name)
-    _disabled.discard(rule.name)
+    RULES[rule.name] = rule
+    ADDED.add(rule.name)
+    DISABLED.discard(rule.name)
     _version += 1
 
 
 def added(*families: str) -> tuple[Rule, ...]:
     """Users' rules that are switched on."""
-    return tuple(r for r in active(*families) if r.name in _added)
+    return tuple(r for r in active(*families) if r.name in ADDED)

@@ -7,11 +7,13 @@ whatever dtype the match has. Reductions have indices and extents and are not sa
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from tensorel.algebra.ops import DType
 from tensorel.errors import ParseError, TypeError_
 from tensorel.ir.nodes import Call, Const, Expr, Index, const
 from tensorel.ir.parser import parse
+from tensorel.ir.replacing import with_parts
 from tensorel.rewrite.engine import SIMPLIFY, Lit, Match, Op, Pattern, Rule, Var
 
 
@@ -76,10 +78,8 @@ def _build(e: Expr, m: Match) -> Expr:
             return m[name]  # type: ignore[return-value]
         case Const():
             return const(e.value, dtype)
-        case Call():
-            return Call(e.op, tuple(_build(a, m) for a in e.args))
         case _:
-            return e
+            return with_parts(e, partial(_build, m=m))
 
 
 __all__ = ["rule"]

@@ -6,9 +6,9 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from threading import Lock
 
-from tensorel.forks import renewed
+from tensorel.base.forks import renewed
 
-LIMIT = 4096
+MAX_KEPT_COUNTS = 4096
 
 
 class Feedback:
@@ -21,7 +21,7 @@ class Feedback:
     (None, 3.0)
     """
 
-    def __init__(self, limit: int = LIMIT) -> None:
+    def __init__(self, limit: int = MAX_KEPT_COUNTS) -> None:
         self.limit = limit
         self._sizes: OrderedDict[Hashable, float] = OrderedDict()
         self._met: OrderedDict[Hashable, float] = OrderedDict()
@@ -60,9 +60,9 @@ class Feedback:
             self._met.clear()
 
 
-_store = Feedback()
-renewed(_store.lock)
-remember = _store.remember
-recall = _store.recall
-has_met = _store.has_met
-forget = _store.forget
+SIZES = Feedback()
+renewed(SIZES.lock)
+remember = SIZES.remember
+recall = SIZES.recall
+has_met = SIZES.has_met
+forget = SIZES.forget

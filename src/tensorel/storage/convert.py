@@ -7,19 +7,28 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tensorel import recycling
+from tensorel import config
 from tensorel.algebra.ops import DType, check_dtype
-from tensorel.storage.coo import Coo, IndexArray, ValueArray
+from tensorel.base import memory_regions
+from tensorel.storage.entries import (
+    Coo,
+    IndexArray,
+    ValueArray,
+    differs,
+    distinguishable,
+    flat_positions,
+    make_fill,
+)
 from tensorel.storage.format import FormatLike
 from tensorel.storage.ingest import arrays_of, inspect, settle
-from tensorel.storage.limits import require
+from tensorel.storage.limits import Holding, require
 from tensorel.storage.registry import dense_bytes, resolve
-from tensorel.storage.scalars import differs, distinguishable, make_fill
 from tensorel.storage.sorting import sort_coords
 from tensorel.storage.stack import Stack, index_dtype
 from tensorel.storage.stored import Stored
 
 Array = npt.NDArray[np.generic]
+_IN_ORDER = tuple(range(64))
 
 
 def from_coo(
@@ -44,15 +53,24 @@ def from_coo(
     arrays = arrays_of(given, made)
     if arrays is None:
         return pack(settle(given), made)
-    return Stored(made, given.shape, given.values.dtype, given.fill, arrays)
+    return _verified(Stored(made, given.shape, given.values.dtype, given.fill, arrays))
 
 
 def pack(coo: Coo, format: FormatLike) -> Stored:
     """The tensor ``coo`` stored in ``format``."""
     dtype = coo.values.dtype
     made = resolve(format, coo.shape, dtype).fit(coo)
+    if not isinstance(made, Stack):  # places of the entries, worked out in int64
+        require(24 * coo.count, f"packing {coo.count} entries as {made.name!r}")
     arrays = made.pack(canonical(coo, made.order))
-    return Stored(made, coo.shape, dtype, make_fill(coo.fill, dtype), arrays)
+    return _verified(Stored(made, coo.shape, dtype, make_fill(coo.fill, dtype), arrays))
+
+
+def _verified(stored: Stored) -> Stored:
+    """The tensor, wholly looked at where that is asked for."""
+    if config.current().verify:
+        stored.check(whole=True)
+    return stored
 
 
 def canonical(coo: Coo, order: tuple[int, ...]) -> Coo:
@@ -66,6 +84,7 @@ def canonical(coo: Coo, order: tuple[int, ...]) -> Coo:
     perm = sort_coords(coo.coords, order[:leading], coo.shape)
     if perm is None:
         return Coo(coo.coords, coo.values, coo.shape, coo.fill, order)
+    require(perm.nbytes + coo.nbytes, f"{coo.count} entries in another order")
     coords = tuple(c[perm] for c in coo.coords)
     return Coo(coords, coo.values[perm], coo.shape, coo.fill, order)
 
@@ -90,7 +109,12 @@ def entries(stored: Stored, order: tuple[int, ...] | None = None) -> Coo:
 
 def _dense_entries(view: Array, fill: np.generic, order: tuple[int, ...]) -> Coo:
     turned = view.transpose(order)
-    found = np.nonzero(distinguishable(turned, fill))
+    require(2 * view.size, f"a mask of the {view.size} cells of a dense tensor")
+    unlike = distinguishable(turned, fill)
+    count = int(np.count_nonzero(unlike))
+    wide = view.ndim * 8 + sum([index_dtype(n).itemsize for n in view.shape])
+    require(view.size + count * (wide + view.itemsize), f"a list of {count} entries")
+    found = np.nonzero(unlike)
     values = turned[found]
     coords: list[IndexArray] = [np.empty(0, np.int32)] * view.ndim
     for axis, c in zip(order, found):
@@ -100,12 +124,14 @@ def _dense_entries(view: Array, fill: np.generic, order: tuple[int, ...]) -> Coo
 
 def dense_view(stored: Stored) -> Array | None:
     """The tensor as an ndarray over its own memory, for formats dense and dense_f; else None."""
-    order = stored.format.order
-    if not isinstance(stored.format, Stack) or not stored.format.is_dense:
+    form = stored.format
+    if not isinstance(form, Stack) or not form.is_dense:
         return None
     val: Array = stored.arrays["val"]
-    turned = val.reshape(tuple(stored.shape[a] for a in order))
-    return turned.transpose(np.argsort(order)) if order else turned
+    order = form.order
+    if order == _IN_ORDER[: len(order)]:
+        return val.reshape(stored.shape)
+    return val.reshape(tuple([stored.shape[a] for a in order])).transpose(np.argsort(order))
 
 
 def to_dense(stored: Stored) -> Array:
@@ -116,18 +142,10 @@ def to_dense(stored: Stored) -> Array:
     needed = dense_bytes(stored.shape, stored.dtype)
     require(needed, f"a dense array of shape {stored.shape}, {stored.dtype.name}")
     coo = entries(stored)
+    require(needed + 16 * coo.count, f"a dense array of shape {stored.shape}")
     out = np.full(stored.shape, stored.fill, dtype=stored.dtype)
-    out.reshape(-1)[flat_positions(coo)] = coo.values
+    out.reshape(-1)[flat_positions(coo.shape, coo.coords, coo.count)] = coo.values
     return out
-
-
-def flat_positions(coo: Coo) -> npt.NDArray[np.int64]:
-    """Row-major positions of the entries; the caller knows that the size fits."""
-    flat = np.zeros(coo.count, dtype=np.int64)
-    for extent, c in zip(coo.shape, coo.coords):
-        flat *= extent
-        flat += c
-    return flat
 
 
 def from_dense(array: object, fill: object = 0) -> Stored:
@@ -141,7 +159,7 @@ def from_dense(array: object, fill: object = 0) -> Stored:
     native = given.astype(dtype, copy=False)
     column_major = native.flags.f_contiguous and not native.flags.c_contiguous
     turned = native.T if column_major else native
-    flat = recycling.contiguous(turned).reshape(-1)
+    flat = memory_regions.contiguous(turned).reshape(-1)
     format = resolve("dense_f" if column_major else "dense", native.shape, dtype)
     return Stored(format, native.shape, dtype, make_fill(fill, dtype), {"val": flat})
 
@@ -153,17 +171,30 @@ def to_format(stored: Stored, format: FormatLike) -> Stored:
         return stored
     if isinstance(wanted, Stack) and wanted.is_dense:
         return _to_dense_format(stored, wanted)
-    made = pack(entries(stored, wanted.order), wanted)
+    coo = entries(stored, wanted.order)
+    with Holding(_unshared(coo, stored)):
+        made = pack(coo, wanted)
     return Stored(made.format, stored.shape, stored.dtype, stored.fill, made.arrays)
+
+
+def _unshared(coo: Coo, stored: Stored) -> int:
+    """Bytes of entries that are no views of the tensor's own arrays."""
+    own = list(stored.arrays.values())
+    return sum([a.nbytes for a in (*coo.coords, coo.values)
+                if not any(np.may_share_memory(a, b) for b in own)])
 
 
 def _to_dense_format(stored: Stored, wanted: Stack) -> Stored:
     view = dense_view(stored)
     if view is None or not stored.shape:
-        made = pack(entries(stored), wanted)
+        require(dense_bytes(stored.shape, stored.dtype),
+                f"a dense tensor of shape {stored.shape}, {stored.dtype.name}")
+        coo = entries(stored)
+        with Holding(_unshared(coo, stored)):
+            made = pack(coo, wanted)
         return Stored(wanted, stored.shape, stored.dtype, stored.fill, made.arrays)
     require(view.nbytes, f"a dense tensor of shape {stored.shape}, {stored.dtype.name}")
-    flat = recycling.contiguous(view.transpose(wanted.order)).reshape(-1)
+    flat = memory_regions.contiguous(view.transpose(wanted.order)).reshape(-1)
     return Stored(wanted, stored.shape, stored.dtype, stored.fill, {"val": flat})
 
 
@@ -179,12 +210,18 @@ def empty_result(
 
 def count_nonfill(stored: Stored) -> int:
     """Number of entries that differ from the fill (nan does not differ from nan)."""
-    found = stored.facts.get("nonfill")
+    if stored.shared:
+        return _count_nonfill(stored)
+    found = stored.derived.nonfill
     if found is None:
-        if isinstance(stored.format, Stack):
-            start, stop = stored.format.span(stored.arrays, stored.shape)
-            values = stored.arrays["val"][start:stop]
-        else:
-            values = entries(stored).values
-        found = stored.facts["nonfill"] = int(np.count_nonzero(differs(values, stored.fill)))
-    return found  # type: ignore[return-value]
+        found = stored.derived.nonfill = _count_nonfill(stored)
+    return found
+
+
+def _count_nonfill(stored: Stored) -> int:
+    if isinstance(stored.format, Stack):
+        start, stop = stored.format.span(stored.arrays, stored.shape)
+        values = stored.arrays["val"][start:stop]
+    else:
+        values = entries(stored).values
+    return int(np.count_nonzero(differs(values, stored.fill)))

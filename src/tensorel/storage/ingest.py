@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorel.algebra.ops import check_dtype
+from tensorel.base.records import dataclass
 from tensorel.errors import IndexError_, ShapeError, StorageError, TypeError_
-from tensorel.records import dataclass
-from tensorel.storage.coo import Coo, IndexArray, ValueArray
+from tensorel.ir.extents import check_extents
+from tensorel.storage.entries import Coo, IndexArray, ValueArray, entry_bytes, make_fill
 from tensorel.storage.format import Format, PhysicalArrays
 from tensorel.storage.levels import Compressed, Dense, Listed
 from tensorel.storage.limits import require
-from tensorel.storage.scalars import make_fill
 from tensorel.storage.sorting import RISING, Lines, ascent, native, repeats, sort_coords
 from tensorel.storage.stack import INT32_MAX, Stack, index_dtype
 
@@ -55,25 +55,13 @@ def inspect(
     wanted = check_dtype(found.dtype if dtype is None else dtype)
     axes = _axes(coords, extents)
     count = _count(axes, found)
-    data: ValueArray = np.broadcast_to(found.astype(wanted, copy=False), (count,))
+    if found.dtype != wanted:
+        require(count * wanted.itemsize, f"{count} values as {wanted.name}")
+    data: ValueArray = found.astype(wanted, copy=False)
+    if data.shape != (count,):
+        data = np.broadcast_to(data, (count,))
     checked = tuple(check_axis(c, a, extents[a], keep_width) for a, c in enumerate(axes))
     return Given(checked, data, extents, make_fill(fill, wanted), duplicates)
-
-
-def clean(
-    coords: object,
-    values: object,
-    shape: Sequence[int],
-    fill: object = 0,
-    duplicates: str = "error",
-    dtype: object = None,
-    *,
-    keep_width: bool = False,
-) -> Coo:
-    """Unique entries sorted by axes 0, 1, ...; each coordinate checked against its extent."""
-    return settle(
-        inspect(coords, values, shape, fill, duplicates, dtype, keep_width=keep_width)
-    )
 
 
 def settle(given: Given) -> Coo:
@@ -84,7 +72,10 @@ def settle(given: Given) -> Coo:
     if order and ascent(coords, order) == RISING:
         return Coo(coords, np.ascontiguousarray(values), shape, given.fill, order)
     sorter = native(values.size) if order else None
+    room = entry_bytes(coords, values)
+    require(room, f"a sorted list of {values.size} entries")
     if sorter is not None:
+        require(8 * values.size + room, f"sorting {values.size} entries")
         found = sorter.entries(coords, values, shape, given.duplicates == "sum")
         if found is not None and _may_drop(given, found[1].size):
             return Coo(*found, shape, given.fill, order)
@@ -127,13 +118,16 @@ def _lines(
     assert sorter is not None
     coords, shape = [given.coords[a] for a in order], [given.shape[a] for a in order]
     width = coords[1].dtype
-    require((shape[0] + 1) * width.itemsize, f"the segment bounds over {shape[0]} dense positions")
+    needed = (shape[0] + 1) * width.itemsize
+    require(needed, f"the segment bounds over {shape[0]} dense positions")
     found: Lines | None
     if ascent(coords, (0, 1)) == RISING:
         wide = width if given.values.size <= INT32_MAX else np.dtype(np.int64)
         bounds = sorter.bounds(coords[0], shape[0], wide)
         found = bounds, coords[1], np.ascontiguousarray(given.values)
     else:
+        needed += 8 * given.values.size + entry_bytes(coords, given.values)
+        require(needed, f"sorting {given.values.size} entries")
         found = sorter.lines(coords, given.values, shape, given.duplicates == "sum")
     if found is None or not _may_drop(given, found[2].size):
         return None
@@ -166,9 +160,10 @@ def check_shape(shape: object) -> tuple[int, ...]:
     for axis, n in enumerate(parts):
         if isinstance(n, (bool, np.bool_)) or not isinstance(n, (int, np.integer)):
             raise TypeError_(f"extent {n!r} of axis {axis} is not a whole number")
-        if n < 0 or n > 2**63 - 1:
+        if n < 0:
             raise ShapeError(f"extent {n} of axis {axis} is out of range")
         extents.append(int(n))
+    check_extents(extents)
     return tuple(extents)
 
 
@@ -231,4 +226,6 @@ def check_axis(
         )
     kept = c.dtype == np.int32 or (keep_width and c.dtype == np.int64)
     width = np.dtype(f"i{c.dtype.itemsize}") if kept else index_dtype(extent)
+    if c.dtype != width or not c.flags.c_contiguous:
+        require(c.size * width.itemsize, f"the coordinates of {c.size} entries as {width.name}")
     return np.ascontiguousarray(c, dtype=width)

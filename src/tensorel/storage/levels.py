@@ -1,8 +1,8 @@
 """Levels: one axis of a storage format as a small mapping over physical arrays.
 
-A format is a stack of levels (design.md section 1). A level takes the *position* that the level
-above gave (a tuple of int64 expressions; the root's is ``()``) and offers ways in, each as
-calculus expressions over the physical arrays:
+A format is a stack of levels. A level takes the *position* that the level above gave (a tuple of
+int64 expressions; the root's is ``()``) and offers ways in, each as calculus expressions over the
+physical arrays:
 
 - ``walk``: the stored coordinates in ascending order, as a range of cursor values q with
   ``coord(q)`` and ``child(q)``;
@@ -16,10 +16,12 @@ A level is ``full`` when each coordinate of its axis is stored under each parent
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 
+from tensorel.base.records import dataclass
 from tensorel.ir.build import element, minus, plus, times
 from tensorel.ir.nodes import Expr, Source
-from tensorel.records import dataclass
+from tensorel.storage.laws import UNKNOWN, Look
 
 Position = tuple[Expr, ...]
 Arrays = Mapping[str, Source]
@@ -79,7 +81,7 @@ class Probe:
 
     ``table`` holds entry numbers, -1 where empty; entry e matches when ``stored(e)`` equals
     ``keys`` element by element. The slot to start at is ``hash_keys(keys) & (size - 1)``, see
-    ``storage/hashing.py``. ``size`` is an expression; ``child(e)`` the position of entry e.
+    ``storage/formats/hashing.py``. ``size`` is an expression; ``child(e)`` the position of entry e.
     """
 
     table: Source
@@ -103,6 +105,13 @@ class Level:
     def names(self) -> tuple[str, ...]:
         """The physical arrays it reads, in order."""
         return ()
+
+    def law(self, look: Look, axis: int, parents: int) -> int:
+        """Look at the arrays of the level, which stores ``axis`` below so many positions; the
+        number of its own positions."""
+        for name in self.names:
+            look.list(name)
+        return UNKNOWN
 
     def walk(self, arrays: Arrays, parent: Position, outer: Position) -> Walk | None:
         return None
@@ -129,6 +138,9 @@ class Dense(Level):
     def full(self) -> bool:
         return True
 
+    def law(self, look: Look, axis: int, parents: int) -> int:
+        return parents * look.shape[axis] if parents >= 0 else parents
+
     def walk(self, arrays: Arrays, parent: Position, outer: Position) -> Walk | None:
         return None  # a loop over the whole axis with find does the same
 
@@ -141,6 +153,11 @@ def extent_of(arrays: Arrays, axis: int) -> Expr:
     return element(arrays["shape"], axis)
 
 
+@cache
+def _segment_names(depth: int) -> tuple[str, str]:
+    return f"pos{depth}", f"idx{depth}"
+
+
 @dataclass(frozen=True, slots=True)
 class Compressed(Level):
     """Coordinates ``idx[q]``, pos[parent] <= q < pos[parent+1], ascending, each once (or, with
@@ -151,7 +168,16 @@ class Compressed(Level):
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (f"pos{self.depth}", f"idx{self.depth}")
+        return _segment_names(self.depth)
+
+    def law(self, look: Look, axis: int, parents: int) -> int:
+        below, name = _segment_names(self.depth)
+        idx = look.indices(name, axis)
+        size: int = idx.size
+        pos = look.bounds(below, parents, size)
+        if look.whole:
+            look.segments(name, idx, pos, axis, self.runs)
+        return size
 
     def walk(self, arrays: Arrays, parent: Position, outer: Position) -> Walk | None:
         pos, idx = (arrays[n] for n in self.names[:2])
@@ -174,6 +200,15 @@ class Listed(Level):
     @property
     def names(self) -> tuple[str, ...]:
         return (f"idx{self.depth}",)
+
+    def law(self, look: Look, axis: int, parents: int) -> int:
+        name = self.names[0]
+        idx = look.indices(name, axis, parents if self.depth else None)
+        if look.whole:
+            if not self.depth:
+                look.whole_list(idx.size)
+            look.listed(name, idx, axis, self.runs)
+        return idx.size
 
     def walk(self, arrays: Arrays, parent: Position, outer: Position) -> Walk | None:
         idx = arrays[f"idx{self.depth}"]

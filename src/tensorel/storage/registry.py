@@ -1,34 +1,19 @@
-"""Formats by name: ours, those registered here, and those of installed packages (entry points of
-the group ``tensorel.formats``, read when a name is not known)."""
+"""Formats by name: those that are ``named`` in a file of ``formats``, those registered here, and
+those of installed packages (entry points of the group ``tensorel.formats``, read when a name is not
+known)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from importlib import import_module
 from math import prod
 
 from tensorel.algebra.ops import DType
 from tensorel.errors import StorageError
-from tensorel.storage.format import Format, FormatLike
-from tensorel.storage.formats.bitmap import bitmap
-from tensorel.storage.formats.bsr import bsr
-from tensorel.storage.formats.compressed import csc, csf, csr, dcsc, dcsr
-from tensorel.storage.formats.coo import coo, mixed
-from tensorel.storage.formats.dense import dense, dense_f
-from tensorel.storage.formats.diagonal import band, dia
-from tensorel.storage.formats.hashed import dok, trie
-from tensorel.storage.formats.triangular import symmetric, tril, triu
-from tensorel.storage.formats.zorder import zorder
+from tensorel.storage.format import BUILDERS, Builder, Format, FormatLike
+from tensorel.storage.formats.coo import mixed
 
-#: ``builder(shape, dtype, *parameters)``; parameters are the whole numbers in ``name(1,2)``.
-Builder = Callable[..., Format]
-
-_builders: dict[str, Builder] = {
-    "dense": dense, "dense_f": dense_f, "coo": coo, "csr": csr, "csc": csc, "dcsr": dcsr,
-    "dcsc": dcsc, "csf": csf, "dok": dok, "trie": trie, "bsr": bsr, "dia": dia, "band": band,
-    "tril": tril, "triu": triu, "symmetric": symmetric, "zorder": zorder, "bitmap": bitmap,
-}
+_builders: dict[str, Builder] = BUILDERS
 _PARAMETERIZED = re.compile(r"([a-z_][a-z0-9_]*)(?:\(([-0-9, ]*)\))?", re.IGNORECASE)
 _MIXED = re.compile(r"[0-9, ]*;[0-9, ]*(;[0-9, ]*)?")
 #: The text of a format that a user's storage mapping is begins so.
@@ -40,13 +25,13 @@ def register(name: str, builder: Builder) -> None:
     """Make ``builder`` the format ``name``: ``builder(shape, dtype, *parameters) -> Format``."""
     if not _PARAMETERIZED.fullmatch(name) or "(" in name:
         raise StorageError(f"{name!r} is not a format name", hint="use letters, digits and _")
-    _builders[name.lower()] = builder
+    BUILDERS[name.lower()] = builder
 
 
 def names() -> tuple[str, ...]:
     """The names of all formats, built-in ones first."""
     _read_entry_points()
-    return tuple(_builders)
+    return tuple(BUILDERS)
 
 
 def resolve(format: FormatLike, shape: tuple[int, ...], dtype: DType) -> Format:
@@ -89,9 +74,9 @@ def resolve(format: FormatLike, shape: tuple[int, ...], dtype: DType) -> Format:
 
 
 def _find(name: str) -> Builder | None:
-    if name not in _builders:
+    if name not in BUILDERS:
         _read_entry_points()
-    return _builders.get(name)
+    return BUILDERS.get(name)
 
 
 def _read_entry_points() -> None:
@@ -102,7 +87,7 @@ def _read_entry_points() -> None:
     from importlib.metadata import entry_points  # takes longer to import than all formats
 
     for point in entry_points(group="tensorel.formats"):
-        _builders.setdefault(point.name.lower(), point.load())
+        BUILDERS.setdefault(point.name.lower(), point.load())
 
 
 def _mixed(text: str, shape: tuple[int, ...]) -> Format:

@@ -1,5 +1,5 @@
 """Sorting of coordinates: the one place. NumPy sorts short lists; for long ones a native sorter
-is installed by the layer that has a compiler (``io.ordering``)."""
+(``kernels.native.sorter``) is installed by the engine that has a compiler."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorel.algebra.ops import DType
-from tensorel.storage.coo import IndexArray, ValueArray
+from tensorel.storage.entries import IndexArray, ValueArray
+from tensorel.storage.limits import require
 
 Permutation = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -19,8 +20,8 @@ Lines = tuple[IndexArray, IndexArray, ValueArray]
 
 UNSORTED, REPEATING, RISING = 0, 1, 2
 #: Shorter lists take NumPy a few milliseconds: less than to make or load a kernel.
-MANY = 1 << 16
-_BLOCK = 1 << 15
+MIN_NATIVE_ENTRIES = 1 << 16
+_BLOCK_ENTRIES = 1 << 15
 
 
 class Sorter(Protocol):
@@ -58,7 +59,7 @@ def install(sorter: Sorter | None) -> None:
 
 def native(count: int) -> Sorter | None:
     """What sorts ``count`` entries, if not NumPy."""
-    return _native if count >= MANY else None
+    return _native if count >= MIN_NATIVE_ENTRIES else None
 
 
 def ascent(coords: Sequence[IndexArray], order: Sequence[int]) -> int:
@@ -66,8 +67,8 @@ def ascent(coords: Sequence[IndexArray], order: Sequence[int]) -> int:
     are equal) or UNSORTED. Blocks stay in the cache, and the first descent ends it."""
     count = int(coords[order[0]].size) if order else 0
     found = RISING
-    for start in range(0, count - 1, _BLOCK):
-        stop = min(start + _BLOCK, count - 1)
+    for start in range(0, count - 1, _BLOCK_ENTRIES):
+        stop = min(start + _BLOCK_ENTRIES, count - 1)
         tied: BoolArray | None = None
         for axis in order:
             c = coords[axis]
@@ -132,6 +133,8 @@ def sort_coords(
     count = int(coords[order[0]].size) if order else 0
     if count < 2 or is_sorted(coords, order):
         return None
+    if count >= MIN_NATIVE_ENTRIES:  # keys or words, numbers of entries, and the order
+        require(24 * count, f"sorting {count} entries")
     sorter = native(count)
     if sorter is not None:
         found = sorter.permutation([coords[a] for a in order], [shape[a] for a in order])

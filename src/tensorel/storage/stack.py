@@ -3,18 +3,18 @@ has its dense levels first or last."""
 
 from __future__ import annotations
 
-from math import prod
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorel.algebra.ops import DType
-from tensorel.records import dataclass
-from tensorel.storage.coo import Coo, IndexArray, ValueArray
+from tensorel.base.records import dataclass
+from tensorel.storage.entries import Coo, IndexArray, ValueArray, distinguishable, make_fill
 from tensorel.storage.format import Format, PhysicalArrays
 from tensorel.storage.levels import Compressed, Dense, Level, Listed
 from tensorel.storage.limits import require
-from tensorel.storage.scalars import distinguishable, make_fill
+from tensorel.storage.sorting import sort_coords
 
 INT32_MAX = 2**31 - 1
 
@@ -28,7 +28,8 @@ def make_pos(
     parents: npt.NDArray[np.int64], count: int, like: np.dtype[np.generic]
 ) -> IndexArray:
     """Segment bounds: ``pos[p]:pos[p+1]`` are the rows whose parent is p (``parents`` ascends)."""
-    require((count + 1) * 8, f"the segment bounds over {count} dense positions")
+    # the bounds, and while they are made the lengths
+    require((count + 1) * (8 + like.itemsize), f"the segment bounds over {count} dense positions")
     wide = like if parents.size <= INT32_MAX or like.itemsize == 8 else np.dtype(np.int64)
     pos = np.zeros(count + 1, dtype=wide)
     if parents.size:
@@ -47,7 +48,13 @@ class Stack(Format):
     def pack(self, coo: Coo) -> PhysicalArrays:
         if not self.levels:
             return {"val": _scalar(coo)}
+        if all(isinstance(level, Listed) for level in self.levels):
+            listed = zip(self.order, self.levels)
+            return {_listed(level): coo.coords[axis] for axis, level in listed} | {
+                "val": coo.values}
         arrays: PhysicalArrays = {}
+        if not isinstance(self.levels[0], Listed):  # parents, places and marks of new ones
+            require(25 * coo.count, f"packing {coo.count} entries as {self.name!r}")
         parents: npt.NDArray[np.int64] = np.zeros(coo.count, dtype=np.int64)
         count, last = 1, len(self.levels) - 1
         for depth, (axis, level) in enumerate(zip(self.order, self.levels)):
@@ -80,6 +87,9 @@ class Stack(Format):
         for axis, level in zip(self.order, self.levels):
             if isinstance(level, Dense):
                 n = shape[axis]
+                above = sum([c.itemsize for c in found.values()])
+                require((stop - start) * n * (above + index_dtype(n).itemsize),
+                        f"the coordinates of {(stop - start) * n} stored cells")
                 found = {a: np.repeat(c, n) for a, c in found.items()}
                 found[axis] = np.tile(np.arange(n, dtype=index_dtype(n)), stop - start)
                 start, stop = start * n, stop * n
@@ -88,6 +98,10 @@ class Stack(Format):
                 pos = arrays[level.names[0]][start : stop + 1]
                 if found:
                     lengths = np.diff(pos)
+                    first, last = _bounds(pos)
+                    require(lengths.nbytes + (last - first) * sum(
+                        [c.itemsize for c in found.values()]),
+                        f"the coordinates of {last - first} entries")
                     found = {a: np.repeat(c, lengths) for a, c in found.items()}
                 start, stop = _bounds(pos)
             elif not found:
@@ -152,17 +166,33 @@ def _compress(
     return np.cumsum(fresh) - 1, int(starts.size)
 
 
+def entries_in(order: tuple[int, ...], coords: Sequence[npt.NDArray[np.signedinteger]],
+               values: ValueArray, shape: tuple[int, ...], fill: object) -> Coo:
+    """Entries as a list that is sorted by the axes in ``order``."""
+    listed = tuple([c.astype(index_dtype(n), copy=False) for c, n in zip(coords, shape)])
+    perm = sort_coords(listed, order, shape)
+    if perm is not None:
+        listed, values = tuple([c[perm] for c in listed]), values[perm]
+    return Coo(listed, values, shape, fill, order)
+
+
 def drop_fill(coo: Coo) -> Coo:
     """``coo`` without the entries that equal its fill."""
     keep = distinguishable(coo.values, make_fill(coo.fill, coo.values.dtype))
     if keep.all():
         return coo
-    kept = tuple(c[keep] for c in coo.coords)
-    return Coo(kept, coo.values[keep], coo.shape, coo.fill, coo.order)
+    left = int(np.count_nonzero(keep))
+    require(keep.nbytes + coo.nbytes * left // coo.count, f"a list of {left} entries")
+    return coo.where(keep)
 
 
-def dense_size(shape: tuple[int, ...]) -> int:
-    return prod(shape)
+def unlike_fill(val: ValueArray, fill: np.generic, each: int) -> npt.NDArray[np.bool_]:
+    """Where stored cells differ from the fill; ``each``: bytes that the caller takes for one."""
+    require(2 * val.size, f"a mask of {val.size} stored cells")
+    unlike = distinguishable(val, fill)
+    count = int(np.count_nonzero(unlike))
+    require(unlike.nbytes + each * count, f"a list of {count} entries")
+    return unlike
 
 
 def _mapping(stack: Stack) -> str:

@@ -4,12 +4,13 @@
 """
 
 from tensorel.testing.checks import check_format
-from tensorel.testing.compare import Tolerance, difference
-from tensorel.testing.fuzzing import Report, fuzz, sample_program
-from tensorel.testing.programs import Leaf, Program, Step, check, run_numpy
-from tensorel.testing.shrink import shrink
+from tensorel.testing.programs.compare import difference
+from tensorel.testing.programs.fuzzing import Report, fuzz, sample_program
+from tensorel.testing.programs.program import Event, Leaf, Program, Step, run_numpy
+from tensorel.testing.programs.running import Outcome, check, examine
+from tensorel.testing.programs.shrink import shrink
 
 __all__ = [
-    "Leaf", "Program", "Report", "Step", "Tolerance", "check", "check_format", "difference",
-    "fuzz", "run_numpy", "sample_program", "shrink",
+    "Event", "Leaf", "Outcome", "Program", "Report", "Step", "check", "check_format",
+    "difference", "examine", "fuzz", "run_numpy", "sample_program", "shrink",
 ]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from tensorel.errors import TensorelError
 from tensorel.storage import registry
-from tensorel.testing.generate import random_leaf
-from tensorel.testing.programs import Leaf, Program, Step, check
+from tensorel.testing.programs.leaves import random_leaf
+from tensorel.testing.programs.program import Leaf, Program, Step
+from tensorel.testing.programs.running import check
 
 #: Expressions that touch every way into a tensor: whole, by row, by column, by entry.
 BATTERY: tuple[str, ...] = (
@@ -42,7 +42,7 @@ def check_format(name: str, *, count: int = 20, seed: int = 0) -> None:
 
 def _leaf(rng: np.random.Generator, name: str) -> Leaf | None:
     drawn = random_leaf(rng, "A")
-    leaf = replace(drawn, format=name)
+    leaf = replace(drawn, format=name, how="tensor")
     try:
         registry.resolve(name, leaf.array.shape, leaf.array.dtype)
         leaf.build()
@@ -52,10 +52,13 @@ def _leaf(rng: np.random.Generator, name: str) -> Leaf | None:
 
 
 def check_leaf(leaf: Leaf) -> None:
-    """The battery on one tensor, stored and beside a dense twin."""
+    """The battery on one tensor, stored and beside a dense twin; and the tensor as a result beside
+    another one."""
     twin = replace(leaf, name="B", format=None)
     axes = tuple(reversed(range(leaf.array.ndim)))
     _check(Program((leaf,), (), format=leaf.format))
+    listed = replace(leaf, name="B", format="coo")
+    _check(Program((leaf, listed), (Step("t1", "{0} + {0}", ("B",)),), also=(leaf.name,)))
     for template in BATTERY:
         text = template.replace("{axes}", str(axes))
         for right in (leaf.name, twin.name):
@@ -63,13 +66,9 @@ def check_leaf(leaf: Leaf) -> None:
 
 
 def _check(program: Program) -> None:
-    wrong = _agrees(program)
+    try:
+        wrong = check(program)
+    except (ValueError, TypeError, IndexError):
+        return  # NumPy itself refuses this expression for this shape or dtype
     if wrong is not None:
         raise AssertionError(f"{wrong}\n\n{program.text}")
-
-
-def _agrees(program: Program, checker: Callable[[Program], str | None] = check) -> str | None:
-    try:
-        return checker(program)
-    except (ValueError, TypeError, IndexError):
-        return None  # NumPy itself refuses this expression for this shape or dtype

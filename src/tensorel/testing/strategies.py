@@ -1,7 +1,7 @@
 """Hypothesis strategies for tensors and programs.
 
-Programs are drawn by a seed and shrunk by ``testing.shrink``; for long runs use the plain
-generator (``testing.fuzz``), which is many times faster.
+Programs are drawn by a seed and shrunk by ``testing.programs.shrink``; for long runs use the plain
+generator (``testing.programs.fuzzing``), which is many times faster.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from tensorel.algebra.ops import DTYPES, DType
-from tensorel.errors import TensorelError
 from tensorel.storage import registry
-from tensorel.testing.fuzzing import sample_program
-from tensorel.testing.generate import DIMS, random_leaf, random_values
-from tensorel.testing.programs import Leaf, Program
+from tensorel.testing.programs.data import random_values
+from tensorel.testing.programs.fuzzing import sample_program
+from tensorel.testing.programs.leaves import random_leaf, takes
+from tensorel.testing.programs.program import Leaf, Program
+from tensorel.testing.programs.sizes import DIMS
 
 
 def dtypes() -> st.SearchStrategy[DType]:
@@ -53,15 +54,7 @@ def leaves(draw: st.DrawFn, format: str | None = None) -> Leaf:
 
 def formats(shape: tuple[int, ...], dtype: DType) -> st.SearchStrategy[str]:
     """Names of the formats that take tensors of a shape and dtype."""
-
-    def takes(name: str) -> bool:
-        try:
-            registry.resolve(name, shape, dtype)
-        except TensorelError:
-            return False
-        return True
-
-    return st.sampled_from([n for n in registry.names() if takes(n)])
+    return st.sampled_from([n for n in registry.names() if takes(n, shape, dtype)])
 
 
 def programs(tensors: int = 5, operators: int = 8) -> st.SearchStrategy[Program]:

@@ -8,12 +8,13 @@ import numpy as np
 
 from tensorel.algebra import ops
 from tensorel.algebra.ops import BOOL, DType
+from tensorel.base.records import dataclass
 from tensorel.errors import StorageError
 from tensorel.ir.build import as_expr, element
 from tensorel.ir.nodes import Call, Expr
-from tensorel.records import dataclass
-from tensorel.storage.coo import Coo
-from tensorel.storage.format import Format, PhysicalArrays
+from tensorel.storage.entries import Coo, flat_positions
+from tensorel.storage.format import Format, PhysicalArrays, named
+from tensorel.storage.laws import Look, Violation
 from tensorel.storage.levels import Arrays, Dense, Position
 from tensorel.storage.limits import require
 from tensorel.storage.stack import index_dtype, lambda_text
@@ -36,6 +37,14 @@ class Bitmap(Format):
         bit = Call(ops.bitwise_and, (Call(ops.right_shift, (byte, place)), as_expr(1)))
         return Call(ops.not_equal, (bit, as_expr(0)))
 
+    def law(self, look: Look) -> None:
+        size = prod(look.shape)
+        bits = look.sized("bits", -(-size // 8), "bytes")
+        if bits.dtype != np.uint8:
+            raise Violation("bits", f"the bits lie in bytes, not in {bits.dtype}")
+        if look.whole and size % 8 and int(bits.view(np.uint8)[-1]) >> size % 8:
+            raise Violation("bits", "bits behind the last cell are set")
+
     def pack(self, coo: Coo) -> PhysicalArrays:
         size = prod(coo.shape)
         require(-(-size // 8), f"a bitmap of shape {coo.shape}")
@@ -43,10 +52,7 @@ class Bitmap(Format):
         bits = np.full(-(-size // 8), 255 if fill else 0, dtype=np.uint8)
         if size % 8:
             bits[-1] &= (1 << size % 8) - 1
-        at = np.zeros(coo.count, dtype=np.int64)
-        for extent, c in zip(coo.shape, coo.coords):
-            at = at * extent + c
-        at = at[coo.values != fill]
+        at = flat_positions(coo.shape, coo.coords, coo.count)[coo.values != fill]
         if at.size:
             # Entries ascend, so those of one byte are neighbours.
             byte = at >> 3
@@ -61,7 +67,10 @@ class Bitmap(Format):
         size, unlike = prod(shape), not fill
         flips = arrays["bits"].view(np.uint8) ^ np.uint8(0 if unlike else 255)
         bytes_ = np.flatnonzero(flips)
+        require(flips.nbytes + 16 * bytes_.size, f"the {bytes_.size} bytes with bits")
         within = np.flatnonzero(np.unpackbits(flips[bytes_], bitorder="little"))
+        each = 24 + 12 * len(shape)
+        require(flips.nbytes + each * within.size, f"a list of {within.size} bits")
         at = bytes_[within >> 3] * 8 + (within & 7)
         at = at[at < size]
         coords = tuple(
@@ -73,6 +82,7 @@ class Bitmap(Format):
         return prod(shape)
 
 
+@named
 def bitmap(shape: tuple[int, ...], dtype: DType) -> Format:
     if dtype != BOOL:
         raise StorageError(

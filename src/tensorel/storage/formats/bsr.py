@@ -9,23 +9,23 @@ import numpy as np
 
 from tensorel.algebra import ops
 from tensorel.algebra.ops import DType
+from tensorel.base.records import dataclass
 from tensorel.errors import StorageError
 from tensorel.ir.build import element, floordiv, minus, modulo, plus, times
 from tensorel.ir.nodes import Call, Expr
-from tensorel.records import dataclass
-from tensorel.storage.coo import Coo
-from tensorel.storage.format import Format, PhysicalArrays
+from tensorel.storage.entries import Coo, make_fill
+from tensorel.storage.format import Format, PhysicalArrays, named
 from tensorel.storage.formats.compressed import need_matrix
+from tensorel.storage.laws import Look
 from tensorel.storage.levels import Arrays, Dense, Level, Position, Walk, extent_of
 from tensorel.storage.limits import require
-from tensorel.storage.scalars import distinguishable, make_fill
 from tensorel.storage.sorting import distinct, sort_coords
-from tensorel.storage.stack import index_dtype, lambda_text, make_pos
+from tensorel.storage.stack import entries_in, lambda_text, make_pos, unlike_fill
 
 #: A block shape is worth its padding when at least this share of the blocks' cells is stored.
-WORTHWHILE = 0.7
+MIN_STORED_SHARE = 0.7
 _CANDIDATES = ((8, 8), (6, 6), (5, 5), (4, 4), (3, 3), (2, 2))
-_SAMPLE = 2**18
+_SAMPLED_ENTRIES = 2**18
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,14 @@ class Blocks(Level):
     @property
     def names(self) -> tuple[str, ...]:
         return ("pos1", "idx1")
+
+    def law(self, look: Look, axis: int, parents: int) -> int:
+        idx = look.indices("idx1", axis)
+        pos = look.bounds("pos1", -(-parents // self.rows), idx.size)
+        if look.whole:
+            across = -(-look.shape[axis] // self.cols)
+            look.segments("idx1", idx, pos, axis, False, across)
+        return idx.size * self.rows * self.cols
 
     def walk(self, arrays: Arrays, parent: Position, outer: Position) -> Walk | None:
         i, r, c = outer[-1], self.rows, self.cols
@@ -95,6 +103,7 @@ class Bsr(Format):
     def pack(self, coo: Coo) -> PhysicalArrays:
         (r, c), (m, n) = self.block, coo.shape
         i, j = coo.coords
+        require(3 * coo.nbytes + 8 * coo.count, f"{coo.count} entries in the order of blocks")
         line, column = i // r, j // c
         perm = sort_coords((line, column), (0, 1), (-(-m // r), -(-n // c)))
         values = coo.values
@@ -104,7 +113,8 @@ class Bsr(Format):
         fresh = np.ones(i.size, dtype=bool)
         fresh[1:] = (line[1:] != line[:-1]) | (column[1:] != column[:-1])
         starts = np.flatnonzero(fresh)
-        require(starts.size * r * c * values.dtype.itemsize, f"the {r} x {c} blocks of format bsr")
+        blocks = starts.size * r * c * values.dtype.itemsize
+        require(blocks + 3 * coo.nbytes + 16 * coo.count, f"the {r} x {c} blocks of format bsr")
         val = np.full(starts.size * r * c, coo.fill, dtype=values.dtype)
         block = np.cumsum(fresh) - 1
         val[(block * r + i % r) * c + j % c] = values
@@ -118,16 +128,12 @@ class Bsr(Format):
         pos, idx = arrays["pos1"], arrays["idx1"]
         first, last = (int(pos[0]), int(pos[-1])) if pos.size else (0, 0)
         val = arrays["val"].reshape(-1, r, c)[first:last]
-        b, di, dj = np.nonzero(distinguishable(val, make_fill(fill, dtype)))
+        b, di, dj = np.nonzero(unlike_fill(val, make_fill(fill, dtype), 72))
         lines = np.repeat(np.arange(pos.size - 1), np.diff(pos))
         i, j = lines[b] * r + di, idx[first:last][b].astype(np.int64) * c + dj
         inside = (i < m) & (j < n)
-        coords = (i[inside].astype(index_dtype(m)), j[inside].astype(index_dtype(n)))
         values = val[b, di, dj][inside]
-        perm = sort_coords(coords, (0, 1), shape)
-        if perm is not None:
-            coords, values = (coords[0][perm], coords[1][perm]), values[perm]
-        return Coo(coords, values, shape, fill, self.order)
+        return entries_in(self.order, (i[inside], j[inside]), values, shape, fill)
 
     def stored_count(self, arrays: PhysicalArrays, shape: tuple[int, ...]) -> int:
         pos, (r, c) = arrays["pos1"], self.block
@@ -136,14 +142,14 @@ class Bsr(Format):
 
 def best_block(coo: Coo) -> tuple[int, int]:
     """The largest block shape whose blocks are mostly stored, judged on the first entries."""
-    i, j = (c[:_SAMPLE].astype(np.int64) for c in coo.coords)
+    i, j = (c[:_SAMPLED_ENTRIES].astype(np.int64) for c in coo.coords)
     for r, c in _CANDIDATES:
         if r > coo.shape[0] or c > coo.shape[1] or i.size == 0:
             continue
         lines, columns = i // r, j // c
         span = -(-coo.shape[1] // c)
         blocks = distinct((lines - lines[0]) * span + columns).size
-        if i.size >= WORTHWHILE * blocks * r * c:
+        if i.size >= MIN_STORED_SHARE * blocks * r * c:
             return r, c
     return 1, 1
 
@@ -152,6 +158,7 @@ def with_block(block: tuple[int, int], chosen: bool = True) -> Bsr:
     return Bsr("bsr", (0, 1), (Dense(0), Blocks(*block)), chosen)
 
 
+@named
 def bsr(shape: tuple[int, ...], dtype: DType, *block: int) -> Format:
     need_matrix("bsr", shape)
     if not block:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from tensorel.algebra.ops import DType
 from tensorel.errors import StorageError
-from tensorel.storage.format import Format
+from tensorel.storage.format import Format, named
 from tensorel.storage.levels import Compressed, Dense
 from tensorel.storage.stack import Stack
 
@@ -19,26 +19,31 @@ def need_matrix(name: str, shape: tuple[int, ...]) -> None:
         )
 
 
+@named
 def csr(shape: tuple[int, ...], dtype: DType) -> Format:
     need_matrix("csr", shape)
     return Stack("csr", (0, 1), (Dense(0), Compressed(1)))
 
 
+@named
 def csc(shape: tuple[int, ...], dtype: DType) -> Format:
     need_matrix("csc", shape)
     return Stack("csc", (1, 0), (Dense(1), Compressed(1)))
 
 
+@named
 def dcsr(shape: tuple[int, ...], dtype: DType) -> Format:
     need_matrix("dcsr", shape)
     return Stack("dcsr", (0, 1), (Compressed(0), Compressed(1)))
 
 
+@named
 def dcsc(shape: tuple[int, ...], dtype: DType) -> Format:
     need_matrix("dcsc", shape)
     return Stack("dcsc", (1, 0), (Compressed(0), Compressed(1)))
 
 
+@named
 def csf(shape: tuple[int, ...], dtype: DType, *order: int) -> Format:
     """Compressed in each level, axes in the given order (default: as they come)."""
     rank = len(shape)

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from tensorel.algebra.ops import DType
 from tensorel.errors import StorageError
-from tensorel.storage.format import Format
+from tensorel.storage.format import Format, named
 from tensorel.storage.levels import Compressed, Dense, Level, Listed
 from tensorel.storage.stack import Stack
 
 
+@named
 def coo(shape: tuple[int, ...], dtype: DType) -> Format:
     rank = len(shape)
     levels = tuple(Listed(d, runs=d < rank - 1) for d in range(rank))

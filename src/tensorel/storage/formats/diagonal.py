@@ -10,17 +10,17 @@ import numpy.typing as npt
 
 from tensorel.algebra import ops
 from tensorel.algebra.ops import DType
+from tensorel.base.records import dataclass
 from tensorel.ir.build import as_expr, both, compare, element, minus, plus, times
 from tensorel.ir.nodes import Call, Expr
-from tensorel.records import dataclass
-from tensorel.storage.coo import Coo, IndexArray, ValueArray
-from tensorel.storage.format import Format, PhysicalArrays
+from tensorel.storage.entries import Coo, make_fill
+from tensorel.storage.format import Format, PhysicalArrays, named
 from tensorel.storage.formats.compressed import need_matrix
+from tensorel.storage.laws import Look, Violation
 from tensorel.storage.levels import Arrays, Dense, Found, Level, Position, Walk, extent_of
 from tensorel.storage.limits import require
-from tensorel.storage.scalars import distinguishable, make_fill
-from tensorel.storage.sorting import distinct, sort_coords
-from tensorel.storage.stack import index_dtype, lambda_text
+from tensorel.storage.sorting import distinct
+from tensorel.storage.stack import entries_in, index_dtype, lambda_text, unlike_fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,18 @@ class Diagonals(Level):
     @property
     def names(self) -> tuple[str, ...]:
         return ("off", "lo", "hi")
+
+    def law(self, look: Look, axis: int, parents: int) -> int:
+        off, n = look.indices("off", axis), look.shape[axis]
+        ends = {name: look.places(name, parents, "row bounds") for name in ("lo", "hi")}
+        if look.whole:
+            if bool((off[1:] <= off[:-1]).any()):
+                raise Violation("off", "offsets do not ascend")
+            wide = off.astype(np.int64, copy=False)
+            for name, wanted in row_bounds(wide, parents, n).items():
+                if not np.array_equal(ends[name], wanted):
+                    raise Violation(name, "rows do not end where their diagonals leave the matrix")
+        return off.size * n
 
     def walk(self, arrays: Arrays, parent: Position, outer: Position) -> Walk | None:
         i, off = outer[-1], arrays["off"]
@@ -51,6 +63,12 @@ class BandLevel(Level):
     @property
     def names(self) -> tuple[str, ...]:
         return ("band",)
+
+    def law(self, look: Look, axis: int, parents: int) -> int:
+        width = int(look.places("band", 2, "numbers of a band")[1])
+        if width < 0:
+            raise Violation("band", f"a band of {width} diagonals")
+        return parents * width
 
     def walk(self, arrays: Arrays, parent: Position, outer: Position) -> Walk | None:
         i = outer[-1]
@@ -96,10 +114,10 @@ class Dia(Format):
     ) -> Coo:
         m, n = shape
         val = arrays["val"].reshape(arrays["off"].size, n)
-        d, j = np.nonzero(distinguishable(val, make_fill(fill, dtype)))
+        d, j = np.nonzero(unlike_fill(val, make_fill(fill, dtype), 48))
         i = j - arrays["off"].astype(np.int64)[d]
         inside = (i >= 0) & (i < m)
-        return _sorted(i[inside], j[inside], val[d, j][inside], shape, fill)
+        return entries_in((0, 1), (i[inside], j[inside]), val[d, j][inside], shape, fill)
 
     def stored_count(self, arrays: PhysicalArrays, shape: tuple[int, ...]) -> int:
         return int(arrays["hi"].sum(dtype=np.int64) - arrays["lo"].sum(dtype=np.int64))
@@ -131,10 +149,10 @@ class Band(Format):
     ) -> Coo:
         (m, n), (low, width) = shape, (int(x) for x in arrays["band"])
         val = arrays["val"].reshape(m, width)
-        i, q = np.nonzero(distinguishable(val, make_fill(fill, dtype)))
+        i, q = np.nonzero(unlike_fill(val, make_fill(fill, dtype), 48))
         j = i + q + low
         inside = (j >= 0) & (j < n)
-        return _sorted(i[inside], j[inside], val[i, q][inside], shape, fill)
+        return entries_in((0, 1), (i[inside], j[inside]), val[i, q][inside], shape, fill)
 
     def stored_count(self, arrays: PhysicalArrays, shape: tuple[int, ...]) -> int:
         low, width = (int(x) for x in arrays["band"])
@@ -145,6 +163,7 @@ class Band(Format):
 
 def row_bounds(off: npt.NDArray[np.int64], m: int, n: int) -> dict[str, npt.NDArray[np.generic]]:
     """Per row the range of ascending offsets whose column lies in the matrix."""
+    require(40 * m, f"the bounds of {m} rows of diagonals")
     rows = np.arange(m, dtype=np.int64)
     dtype = index_dtype(off.size)
     return {
@@ -153,27 +172,13 @@ def row_bounds(off: npt.NDArray[np.int64], m: int, n: int) -> dict[str, npt.NDAr
     }
 
 
-def _sorted(
-    i: npt.NDArray[np.int64],
-    j: npt.NDArray[np.int64],
-    values: ValueArray,
-    shape: tuple[int, ...],
-    fill: object,
-) -> Coo:
-    coords: tuple[IndexArray, IndexArray] = (
-        i.astype(index_dtype(shape[0])), j.astype(index_dtype(shape[1])),
-    )
-    perm = sort_coords(coords, (0, 1), shape)
-    if perm is not None:
-        coords, values = (coords[0][perm], coords[1][perm]), values[perm]
-    return Coo(coords, values, shape, fill, (0, 1))
-
-
+@named
 def dia(shape: tuple[int, ...], dtype: DType) -> Format:
     need_matrix("dia", shape)
     return Dia("dia", (0, 1), (Dense(0), Diagonals()))
 
 
+@named
 def band(shape: tuple[int, ...], dtype: DType) -> Format:
     need_matrix("band", shape)
     return Band("band", (0, 1), (Dense(0), BandLevel()))

@@ -6,13 +6,14 @@ from __future__ import annotations
 import numpy as np
 
 from tensorel.algebra.ops import DType
+from tensorel.base.records import dataclass
 from tensorel.ir.build import element
 from tensorel.ir.nodes import Expr
-from tensorel.records import dataclass
-from tensorel.storage.coo import Coo
-from tensorel.storage.format import Format, PhysicalArrays
+from tensorel.storage.entries import Coo
+from tensorel.storage.format import Format, PhysicalArrays, named
 from tensorel.storage.formats.compressed import check_order
-from tensorel.storage.hashing import build_table
+from tensorel.storage.formats.hashing import are_found, build_table
+from tensorel.storage.laws import Look, Violation
 from tensorel.storage.levels import Arrays, Compressed, Listed, Position, Probe
 from tensorel.storage.stack import Stack, index_dtype
 
@@ -27,6 +28,13 @@ class Dok(Stack):
             arrays["table"] = build_table(coo.coords, coo.count)
             arrays["slots"] = np.asarray([arrays["table"].size])
         return arrays
+
+    def law(self, look: Look) -> None:
+        Stack.law(self, look)
+        if self.levels:
+            keys = [look.arrays[f"idx{a}"] for a in range(self.rank)]
+            look.table(("table", "slots"), keys[0].size,
+                       lambda table: are_found(keys, table))  # type: ignore[arg-type]
 
     def lookup(self, arrays: Arrays, coords: tuple[Expr, ...]) -> Probe | None:
         if not self.levels:
@@ -49,6 +57,18 @@ class Hashed(Compressed):
         return (*head, f"up{d}", f"table{d}", f"slots{d}") if d else (
             *head, f"table{d}", f"slots{d}"
         )
+
+    def law(self, look: Look, axis: int, parents: int) -> int:
+        d, count = self.depth, Compressed.law(self, look, axis, parents)
+        keys = [look.arrays[f"idx{d}"]]
+        if d:
+            keys.insert(0, look.places(f"up{d}", count, "parents"))
+            lengths = np.diff(look.arrays[f"pos{d}"]) if look.whole else ()
+            if look.whole and not np.array_equal(keys[0], np.repeat(np.arange(parents), lengths)):
+                raise Violation(f"up{d}", "parents are not those of the segments")
+        look.table((f"table{d}", f"slots{d}"), count,
+                   lambda table: are_found(keys, table))  # type: ignore[arg-type]
+        return count
 
     def probe(self, arrays: Arrays, parent: Position, outer: Position, i: Expr) -> Probe | None:
         d = self.depth
@@ -82,12 +102,14 @@ class Trie(Stack):
         return arrays
 
 
+@named
 def dok(shape: tuple[int, ...], dtype: DType) -> Format:
     rank = len(shape)
     levels = tuple(Listed(d, runs=d < rank - 1) for d in range(rank))
     return Dok("dok", tuple(range(rank)), levels)
 
 
+@named
 def trie(shape: tuple[int, ...], dtype: DType, *order: int) -> Format:
     rank = len(shape)
     axes = check_order("trie", rank, order)

@@ -10,18 +10,17 @@ import numpy.typing as npt
 
 from tensorel.algebra import ops
 from tensorel.algebra.ops import DType
+from tensorel.base.records import dataclass
 from tensorel.errors import StorageError
 from tensorel.ir.build import as_expr, compare, floordiv, minus, plus, times
 from tensorel.ir.nodes import Call, Expr
-from tensorel.records import dataclass
-from tensorel.storage.coo import Coo, IndexArray, ValueArray
-from tensorel.storage.format import Format, PhysicalArrays
+from tensorel.storage.entries import Coo, ValueArray, distinguishable, make_fill
+from tensorel.storage.format import Format, PhysicalArrays, named
 from tensorel.storage.formats.compressed import need_matrix
+from tensorel.storage.laws import Look, Violation
 from tensorel.storage.levels import Arrays, Dense, Found, Level, Position, Walk, extent_of
 from tensorel.storage.limits import require
-from tensorel.storage.scalars import distinguishable, make_fill
-from tensorel.storage.sorting import sort_coords
-from tensorel.storage.stack import index_dtype, lambda_text
+from tensorel.storage.stack import entries_in, index_dtype, lambda_text, unlike_fill
 
 IntArray = npt.NDArray[np.int64]
 
@@ -46,9 +45,23 @@ def _upper_start(i: IntArray, n: int) -> IntArray:
     return t * n - t * (t - 1) // 2
 
 
+def _lower_size(m: int, n: int) -> int:
+    """Cells of the lower triangle of m rows, as ``_lower_start`` has them."""
+    t = min(m, n)
+    return t * (t + 1) // 2 + (m - t) * n
+
+
+def _upper_size(m: int, n: int) -> int:
+    t = min(m, n)
+    return t * n - t * (t - 1) // 2
+
+
 @dataclass(frozen=True, slots=True)
 class Lower(Level):
     """Columns j <= i."""
+
+    def law(self, look: Look, axis: int, parents: int) -> int:
+        return _lower_size(parents, look.shape[axis])
 
     def walk(self, arrays: Arrays, parent: Position, outer: Position) -> Walk | None:
         i, n = outer[-1], extent_of(arrays, 1)
@@ -70,6 +83,9 @@ class Lower(Level):
 @dataclass(frozen=True, slots=True)
 class Upper(Level):
     """Columns j >= i."""
+
+    def law(self, look: Look, axis: int, parents: int) -> int:
+        return _upper_size(parents, look.shape[axis])
 
     def walk(self, arrays: Arrays, parent: Position, outer: Position) -> Walk | None:
         i, n = outer[-1], extent_of(arrays, 1)
@@ -93,6 +109,11 @@ class Mirrored(Level):
     @property
     def full(self) -> bool:
         return True
+
+    def law(self, look: Look, axis: int, parents: int) -> int:
+        if parents != look.shape[axis]:
+            raise Violation(None, f"a matrix of shape {look.shape} is not symmetric")
+        return _lower_size(parents, parents)
 
     def find(self, arrays: Arrays, parent: Position, outer: Position, i: Expr) -> Found | None:
         high, low = _larger(outer[-1], i), _smaller(outer[-1], i)
@@ -121,7 +142,8 @@ class Triangle(Format):
         if not inside.all():
             self._refuse_outside(coo, ~inside)
             i, j, values = i[inside], j[inside], values[inside]
-        val = packed(self.starts(np.asarray([m]), n), coo, f"the triangle of format {self.name!r}")
+        size = _lower_size(m, n) if self.lower else _upper_size(m, n)
+        val = packed(size, coo, f"the triangle of format {self.name!r}")
         first = self.starts(i.astype(np.int64), n)
         val[first + j if self.lower else first + (j - i)] = values
         return {"val": val}
@@ -162,7 +184,7 @@ class Symmetric(Format):
 
     def pack(self, coo: Coo) -> PhysicalArrays:
         what = "the triangle of format 'symmetric'"
-        size = _lower_start(np.asarray([coo.shape[0]]), coo.shape[0])
+        size = _lower_size(*coo.shape)
         below, above = packed(size, coo, what), packed(size, coo, what)
         i, j = (c.astype(np.int64) for c in coo.coords)
         low, high = j <= i, j >= i
@@ -191,42 +213,39 @@ class Symmetric(Format):
         i = np.searchsorted(begins, at, side="right") - 1
         j = at - begins[i]
         off = i != j
-        both = tuple(
-            np.concatenate(pair).astype(index_dtype(n)) for pair in ((i, j[off]), (j, i[off]))
-        )
-        coords: tuple[IndexArray, ...] = both
+        both = [np.concatenate(pair) for pair in ((i, j[off]), (j, i[off]))]
         values = np.concatenate((values, values[off]))
-        perm = sort_coords(coords, (0, 1), shape)
-        if perm is not None:
-            coords, values = tuple(c[perm] for c in coords), values[perm]
-        return Coo(coords, values, shape, fill, self.order)
+        return entries_in(self.order, both, values, shape, fill)
 
     def stored_count(self, arrays: PhysicalArrays, shape: tuple[int, ...]) -> int:
         return shape[0] * shape[0]
 
 
-def packed(size: IntArray, coo: Coo, what: str) -> ValueArray:
+def packed(count: int, coo: Coo, what: str) -> ValueArray:
     """Room for a packed triangle, filled."""
-    count, dtype = int(size[0]), coo.values.dtype
+    dtype = coo.values.dtype
     require(count * dtype.itemsize, what)
     return np.full(count, coo.fill, dtype=dtype)
 
 
 def _stored(val: ValueArray, fill: np.generic) -> tuple[IntArray, ValueArray]:
-    at = np.flatnonzero(distinguishable(val, fill))
+    at = np.flatnonzero(unlike_fill(val, fill, 48 + 3 * val.itemsize))
     return at, val[at]
 
 
+@named
 def tril(shape: tuple[int, ...], dtype: DType) -> Format:
     need_matrix("tril", shape)
     return Triangle("tril", (0, 1), (Dense(0), Lower()), True)
 
 
+@named
 def triu(shape: tuple[int, ...], dtype: DType) -> Format:
     need_matrix("triu", shape)
     return Triangle("triu", (0, 1), (Dense(0), Upper()), False)
 
 
+@named
 def symmetric(shape: tuple[int, ...], dtype: DType) -> Format:
     need_matrix("symmetric", shape)
     if shape[0] != shape[1]:

@@ -12,16 +12,15 @@ import numpy.typing as npt
 
 from tensorel.algebra import ops
 from tensorel.algebra.ops import DType
+from tensorel.base.records import dataclass
 from tensorel.ir.build import as_expr
 from tensorel.ir.nodes import Call, Expr
-from tensorel.records import dataclass
-from tensorel.storage.coo import Coo
-from tensorel.storage.format import Format, PhysicalArrays
+from tensorel.storage.entries import Coo, make_fill
+from tensorel.storage.format import Format, PhysicalArrays, named
+from tensorel.storage.laws import Look
 from tensorel.storage.levels import Arrays, Found, Level, Position
 from tensorel.storage.limits import require
-from tensorel.storage.scalars import distinguishable, make_fill
-from tensorel.storage.sorting import sort_coords
-from tensorel.storage.stack import index_dtype, lambda_text
+from tensorel.storage.stack import entries_in, index_dtype, lambda_text, unlike_fill
 
 T = TypeVar("T")
 
@@ -112,6 +111,9 @@ class Morton(Level):
     def full(self) -> bool:
         return True
 
+    def law(self, look: Look, axis: int, parents: int) -> int:
+        return 0 if 0 in look.shape else 1 << sum(self.bits) if self.last else parents
+
     def find(self, arrays: Arrays, parent: Position, outer: Position, i: Expr) -> Found | None:
         coords = (*parent, i)
         if not self.last:
@@ -149,7 +151,8 @@ class ZOrder(Format):
     def unpack(
         self, arrays: PhysicalArrays, shape: tuple[int, ...], fill: object, dtype: DType
     ) -> Coo:
-        codes = np.flatnonzero(distinguishable(arrays["val"], make_fill(fill, dtype)))
+        codes = np.flatnonzero(
+            unlike_fill(arrays["val"], make_fill(fill, dtype), 24 + 12 * len(shape)))
         values = arrays["val"][codes]
         found = []
         for extent, targets in zip(shape, places(self.bits)):
@@ -157,16 +160,13 @@ class ZOrder(Format):
             for k, place in enumerate(targets):
                 c |= ((codes >> place) & 1) << k
             found.append(c.astype(index_dtype(extent)))
-        coords = tuple(found)
-        perm = sort_coords(coords, self.order, shape)
-        if perm is not None:
-            coords, values = tuple(c[perm] for c in coords), values[perm]
-        return Coo(coords, values, shape, fill, self.order)
+        return entries_in(self.order, found, values, shape, fill)
 
     def stored_count(self, arrays: PhysicalArrays, shape: tuple[int, ...]) -> int:
         return prod(shape)
 
 
+@named
 def zorder(shape: tuple[int, ...], dtype: DType) -> Format:
     bits = tuple(max(n - 1, 0).bit_length() for n in shape)
     order = tuple(range(len(shape)))

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from tensorel.records import dataclass
+from tensorel.base.records import dataclass
 from tensorel.sdql.syntax import Apply, Expr, Name
 from tensorel.storage.levels import Compressed, Dense, Level, Listed
-from tensorel.storage.mapped.derive import Layout
+from tensorel.storage.mapped.layout import Layout
 from tensorel.storage.mapped.pieces import Physical, Piece
 from tensorel.storage.mapped.polynomials import same
 from tensorel.storage.mapped.terms import ONE, ZERO, add, coordinate, multiply
 from tensorel.storage.mapped.ways import Segment, Solved
 
-MOST_AXES = 5  # of dense mappings, whose axes are tried in every order
+MAX_AXES = 5  # of dense mappings, whose axes are tried in every order
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def standard(piece: Piece, layout: Layout, physical: Physical) -> Standard | Non
 def _dense(piece: Piece, layout: Layout) -> Standard | None:
     """Row-major, column-major, or any other order of the axes."""
     rank = len(layout.order)
-    if rank > MOST_AXES or any(e is None for e in layout.extents):
+    if rank > MAX_AXES or any(e is None for e in layout.extents):
         return None
     for order in permutations(range(rank)):
         position: Expr = ZERO

@@ -8,22 +8,22 @@ import math
 import numpy as np
 
 from tensorel.algebra.ops import DType
+from tensorel.base.records import cached_property, dataclass
 from tensorel.errors import StorageError
 from tensorel.ir.build import convert
 from tensorel.ir.nodes import Expr as Calculus
 from tensorel.ir.nodes import Read, const
-from tensorel.records import dataclass
 from tensorel.sdql.syntax import Name, Number, free
-from tensorel.storage.coo import Coo
+from tensorel.storage.entries import Coo, distinguishable, make_fill
 from tensorel.storage.format import Format, PhysicalArrays
+from tensorel.storage.laws import UNKNOWN, Look, Violation
 from tensorel.storage.levels import Arrays, Position
-from tensorel.storage.mapped.derive import Layout
+from tensorel.storage.mapped.layout import Layout
 from tensorel.storage.mapped.packing import pack
-from tensorel.storage.mapped.pieces import Physical, Piece
+from tensorel.storage.mapped.pieces import LENGTH, Physical, Piece, length_of
 from tensorel.storage.mapped.reading import cells
-from tensorel.storage.mapped.terms import Values
+from tensorel.storage.mapped.terms import Values, evaluate
 from tensorel.storage.registry import MAPPING
-from tensorel.storage.scalars import distinguishable, make_fill
 from tensorel.storage.sorting import sort_coords
 from tensorel.storage.stack import index_dtype
 
@@ -41,6 +41,16 @@ class Plan:
     def piece(self) -> Piece:
         """The first, which tells what all have in common."""
         return self.pieces[0]
+
+    @cached_property
+    def used(self) -> frozenset[str]:
+        """The arrays and scalars that the mapping reads, but for the extents of the axes."""
+        found: set[str] = set()
+        for piece in self.pieces:
+            terms = [t for c in piece.cursors for t in (c.low, c.high)]
+            found = found.union(*map(free, (*terms, *piece.tests, *piece.keys, piece.value)))
+            found -= {c.name for c in piece.cursors}
+        return frozenset(found - {e.name for e in self.layout.extents if isinstance(e, Name)})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Plan) and self.text == other.text
@@ -61,15 +71,32 @@ class Mapped(Format):
         return f"{MAPPING}[{json.dumps(self.name)}, {self.plan.text}]"
 
     @property
-    def used(self) -> frozenset[str]:
-        """The arrays and scalars that the mapping reads, but for the extents of the axes."""
-        found: set[str] = set()
-        for piece in self.plan.pieces:
-            terms = [t for c in piece.cursors for t in (c.low, c.high)]
-            found = found.union(*map(free, (*terms, *piece.tests, *piece.keys, piece.value)))
-            found -= {c.name for c in piece.cursors}
-        return frozenset(found - {
-            e.name for e in self.plan.layout.extents if isinstance(e, Name)})
+    def value_array(self) -> str | None:
+        return self.plan.piece.array
+
+    def law(self, look: Look) -> None:
+        """Arrays are as long as they are declared, where the scalars tell, and as their noted
+        lengths say; every place that the cursors reach is inside of its array."""
+        physical, array = self.plan.physical, self.plan.piece.array
+        look.values(0 if array is None else UNKNOWN, array or "val")
+        for name in self.plan.used - {array}:
+            if name in physical.scalars or name.startswith(LENGTH):
+                look.places(name, 1, "numbers")
+            elif look.list(name).dtype.kind not in "iu":
+                raise Violation(name, "indices are not whole numbers")
+        known = with_extents(self, dict(look.arrays), look.shape)
+        numbers = {n for n, a in known.items() if not a.ndim and not n.startswith(LENGTH)}
+        for name, sizes in physical.extents.items():
+            if sizes and name in look.arrays and free(sizes[0]) <= numbers:
+                look.sized(name, max(int(evaluate(sizes[0], {}, known)), 0), "elements")
+        for name in look.arrays:
+            if length_of(name) in look.arrays:
+                look.sized(name, int(known[length_of(name)]), "elements")
+        if look.whole:
+            try:
+                check_content(self, dict(look.arrays), look.shape, look.dtype)
+            except StorageError as error:
+                raise Violation(None, error.message) from error
 
     def value(self, arrays: Arrays, position: Position) -> Calculus:
         piece = self.plan.piece
@@ -97,14 +124,14 @@ class Mapped(Format):
 
 def physical_arrays(fmt: Mapped, arrays: dict[str, Values], dtype: DType) -> PhysicalArrays:
     """Those that kernels read: scalars as arrays of one element, extents are known anyway."""
-    kept = {n: np.atleast_1d(a) for n, a in arrays.items() if n in fmt.used}
+    kept = {n: np.atleast_1d(a) for n, a in arrays.items() if n in fmt.plan.used}
     return kept if fmt.plan.piece.array is not None else {**kept, "val": np.empty(0, dtype)}
 
 
 def with_extents(fmt: Mapped, arrays: PhysicalArrays, shape: tuple[int, ...]) -> dict[str, Values]:
     """All names of the mapping: arrays, scalars, lengths, extents."""
     found: dict[str, Values] = {
-        n: a.reshape(()) if n in fmt.plan.physical.scalars or n.startswith("#") else a
+        n: a.reshape(()) if n in fmt.plan.physical.scalars or n.startswith(LENGTH) else a
         for n, a in arrays.items()}
     found |= {f"#{n}": np.asarray(a.size) for n, a in arrays.items() if f"#{n}" not in found}
     for axis, extent in enumerate(fmt.plan.layout.extents):
@@ -118,12 +145,20 @@ def read_back(
 ) -> tuple[Coo, np.ndarray]:
     """The entries that the mapping finds in the arrays, sorted, and their places; cells that equal
     the fill are left out."""
+    coo, places = stored_cells(fmt, arrays, shape, fill, dtype)
+    kept = distinguishable(coo.values, make_fill(fill, dtype))
+    return coo.where(kept), places[kept]
+
+
+def stored_cells(
+    fmt: Mapped, arrays: PhysicalArrays, shape: tuple[int, ...], fill: object, dtype: DType,
+) -> tuple[Coo, np.ndarray]:
+    """All cells that the mapping finds in the arrays, sorted, and their places."""
     keys, values, places = cells(fmt.plan.pieces, with_extents(fmt, arrays, shape))
     values = values.astype(dtype, copy=False)
     inside = np.ones(places.size, dtype=bool)
     for n, key in zip(shape, keys):
         inside &= (key >= 0) & (key < n)
-    inside &= distinguishable(values, make_fill(fill, dtype))
     coords = tuple(k[inside].astype(index_dtype(n)) for k, n in zip(keys, shape))
     values, places = values[inside], places[inside]
     perm = sort_coords(coords, fmt.order, shape)
@@ -132,21 +167,36 @@ def read_back(
     return Coo(coords, values, shape, fill, fmt.order), places
 
 
+def check_content(
+    fmt: Mapped, arrays: PhysicalArrays, shape: tuple[int, ...], dtype: DType
+) -> None:
+    """Index arrays are those that the packer makes of the cells that they have: sorted, each cell
+    once, every place inside of its array."""
+    check_reach(fmt, arrays, shape)
+    coo, places = stored_cells(fmt, arrays, shape, 0, dtype)
+    refuse_twice(fmt, coo, places)
+    plan = fmt.plan
+    made = physical_arrays(fmt, pack(coo, plan.pieces, plan.layout, plan.physical), dtype)
+    for name in plan.used - {plan.piece.array}:
+        if not np.array_equal(made[name], arrays[name]):
+            raise StorageError(f"{name} is not what the packer makes of the cells that it has")
+
+
 def check(fmt: Mapped, coo: Coo, arrays: dict[str, Values]) -> None:
     """Refuse arrays that do not give the tensor back: a mapping that is not one-to-one, or does
     not reach all cells."""
     dtype = coo.values.dtype
     keep = distinguishable(coo.values, make_fill(coo.fill, dtype))
-    wanted = tuple(c[keep] for c in coo.coords)
+    wanted = coo.where(keep)
     held = physical_arrays(fmt, arrays, dtype)
     check_reach(fmt, held, coo.shape)
     given, places = read_back(fmt, held, coo.shape, coo.fill, dtype)
     if given.count == int(keep.sum()) and all(
-            np.array_equal(a, b) for a, b in zip(given.coords, wanted)) \
-            and _equal(given.values, coo.values[keep]):
+            np.array_equal(a, b) for a, b in zip(given.coords, wanted.coords)) \
+            and _equal(given.values, wanted.values):
         return
     refuse_clash(fmt, given, places)
-    missing = _first_missing(wanted, given.coords, fmt.order, coo.shape)
+    missing = _first_missing(wanted.coords, given.coords)
     raise StorageError(
         f"the mapping {fmt.name!r} cannot store this tensor: cell {missing} would not be read "
         f"back as it is", hint="cells outside of the mapping's reach must equal the fill")
@@ -181,6 +231,11 @@ def refuse_clash(fmt: Mapped, found: Coo, places: np.ndarray) -> None:
             f"the mapping {fmt.name!r} is not one-to-one: cells {a} and {b} both lie at "
             f"{fmt.plan.piece.array}({int(places[k])})",
             hint="correct the place; cells that share a place on purpose are marked @shared")
+    refuse_twice(fmt, found, places)
+
+
+def refuse_twice(fmt: Mapped, found: Coo, places: np.ndarray) -> None:
+    """Two places for one cell."""
     if found.count > 1:
         same = np.ones(found.count - 1, dtype=bool)
         for c in found.coords:
@@ -193,8 +248,8 @@ def refuse_clash(fmt: Mapped, found: Coo, places: np.ndarray) -> None:
                 f"{int(places[k])} and {int(places[k + 1])}", hint="give each cell one place")
 
 
-def _first_missing(wanted: tuple[np.ndarray, ...], found: tuple[np.ndarray, ...],
-                   order: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+def _first_missing(wanted: tuple[np.ndarray, ...], found: tuple[np.ndarray, ...]
+                   ) -> tuple[int, ...]:
     """A cell of one that is not a cell of the other, or the first whose values differ."""
     ours, theirs = ({tuple(map(int, c)) for c in zip(*cs)} for cs in (wanted, found))
     unlike = sorted(ours ^ theirs) or sorted(ours)

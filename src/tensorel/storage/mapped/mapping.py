@@ -9,8 +9,8 @@ from functools import lru_cache
 import numpy as np
 
 from tensorel.algebra.ops import DType, check_dtype
+from tensorel.base.records import dataclass
 from tensorel.errors import StorageError
-from tensorel.records import dataclass
 from tensorel.sdql.desugar import desugar
 from tensorel.sdql.printer import show_script
 from tensorel.sdql.script import parse_script
@@ -28,9 +28,11 @@ from tensorel.sdql.syntax import (
 from tensorel.storage.convert import pack as store
 from tensorel.storage.format import Format
 from tensorel.storage.formats.hashed import dok, trie
+from tensorel.storage.lending import lend
 from tensorel.storage.mapped.canonical import Standard, standard
-from tensorel.storage.mapped.derive import Layout, derive
+from tensorel.storage.mapped.derive import derive
 from tensorel.storage.mapped.format import Mapped, Plan, physical_arrays, read_back, refuse_clash
+from tensorel.storage.mapped.layout import Layout
 from tensorel.storage.mapped.pieces import Hashed, Physical, pieces
 from tensorel.storage.mapped.reading import check_places
 from tensorel.storage.mapped.terms import Values, evaluate, literal, number, substitute
@@ -99,7 +101,7 @@ class StorageMapping:
         if isinstance(self.found, Hashed):
             raise StorageError("a hash map is filled by packing: tr.tensor(x, format=mapping)")
         piece, layout = self.found.piece, self.found.layout
-        known = {n: np.asarray(a) for n, a in (self.given | dict(arrays)).items()}
+        known = {n: lend(a) for n, a in (self.given | dict(arrays)).items()}
         self._complete(known)
         whole = shape if shape is not None else self._shape(known)
         if len(whole) != self.rank or min(whole, default=0) < 0:
@@ -114,11 +116,11 @@ class StorageMapping:
         refuse_clash(fmt, coo, places)
         made = store(coo, self(whole, dtype))
         roles = self.standard.roles if self.standard is not None else {n: n for n in made.arrays}
-        for role, own in roles.items():
-            theirs = known.get(own)
-            if theirs is not None and np.array_equal(made.arrays[role], theirs.reshape(-1)):
-                made.arrays[role] = theirs.reshape(-1)
-        return made
+        shared = {
+            role: theirs.reshape(-1) for role, own in roles.items()
+            if (theirs := known.get(own)) is not None
+            and np.array_equal(made.arrays[role], theirs.reshape(-1))}
+        return Stored(made.format, made.shape, made.dtype, made.fill, made.arrays | shared)
 
     def _complete(self, known: dict[str, Values]) -> None:
         """Every name has a value; lengths of arrays are values too."""

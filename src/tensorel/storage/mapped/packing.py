@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from tensorel.base.records import dataclass, field
 from tensorel.errors import StorageError
-from tensorel.records import dataclass, field
 from tensorel.sdql.syntax import Apply, Binary, Expr, Name, free, walk
-from tensorel.storage.coo import Coo
+from tensorel.storage.entries import Coo
 from tensorel.storage.limits import require
-from tensorel.storage.mapped.derive import CHOICE, Layout
+from tensorel.storage.mapped.layout import CHOICE, Layout
 from tensorel.storage.mapped.pieces import Physical, Piece, length_of
 from tensorel.storage.mapped.polynomials import normal, same
 from tensorel.storage.mapped.reading import check_places
@@ -70,7 +70,7 @@ class _Packer:
         """Scalars that follow from the shape."""
         for axis, extent in enumerate(self.layout.extents):
             if isinstance(extent, Name):
-                self._set(extent.name, self.coo.shape[axis], axis)
+                self._set(extent.name, self.coo.shape[axis])
         for axis, extent in enumerate(self.layout.extents):
             if extent is not None and self._is_known(extent):
                 found = int(evaluate(extent, {}, self.arrays))
@@ -90,7 +90,7 @@ class _Packer:
         corner = {coordinate(a): np.asarray(n - 1) for a, n in enumerate(self.coo.shape)}
         return int(evaluate(term, corner, self.arrays))
 
-    def _set(self, name: str, value: int, axis: int | None = None) -> None:
+    def _set(self, name: str, value: int) -> None:
         before = self.arrays.get(name)
         if before is not None and int(before) != value:
             raise StorageError(

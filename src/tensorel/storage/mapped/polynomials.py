@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tensorel.sdql.syntax import Apply, Binary, Call, Expr, If, Unary
+from tensorel.sdql.syntax import Binary, Expr, Unary, mapped
 from tensorel.storage.mapped.terms import add, literal, multiply, number
 
 #: Monomial (atoms, sorted by their text) to coefficient, none of which is 0.
@@ -28,7 +28,7 @@ def polynomial(e: Expr) -> Polynomial:
                          for m, j in polynomial(left).items()
                          for n, k in polynomial(right).items()])
         case _:
-            return {(_atom(e),): 1}
+            return {(mapped(e, normal),): 1}  # equal atoms have equal parts
 
 
 def _sum(terms: list[tuple[tuple[Expr, ...], int]]) -> Polynomial:
@@ -36,23 +36,6 @@ def _sum(terms: list[tuple[tuple[Expr, ...], int]]) -> Polynomial:
     for monomial, k in terms:
         total[monomial] += k
     return {m: k for m, k in total.items() if k}
-
-
-def _atom(e: Expr) -> Expr:
-    """``e`` with its parts in normal form, so that equal atoms compare equal."""
-    match e:
-        case Unary(op=op, arg=arg):
-            return Unary(op, normal(arg))
-        case Binary(op=op, left=left, right=right):
-            return Binary(op, normal(left), normal(right))
-        case Call(function=f, args=args):
-            return Call(f, tuple(map(normal, args)))
-        case Apply(target=target, keys=keys):
-            return Apply(target, tuple(map(normal, keys)))
-        case If(test=test, then=then, otherwise=otherwise):
-            return If(normal(test), normal(then), otherwise and normal(otherwise))
-        case _:
-            return e
 
 
 def normal(e: Expr) -> Expr:

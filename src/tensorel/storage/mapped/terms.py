@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,22 @@ import numpy.typing as npt
 from tensorel.algebra import ops
 from tensorel.errors import StorageError
 from tensorel.ir import build
+from tensorel.ir.build import IntLike
 from tensorel.ir.nodes import Call as Operation
 from tensorel.ir.nodes import Expr as Calculus
-from tensorel.sdql.syntax import Apply, Binary, Call, Expr, If, Name, Number, Unary, free, parts
+from tensorel.sdql.syntax import (
+    Apply,
+    Binary,
+    Call,
+    Expr,
+    If,
+    Name,
+    Number,
+    Unary,
+    free,
+    mapped,
+    parts,
+)
 from tensorel.storage.levels import Arrays
 
 IntArray = npt.NDArray[np.int64]
@@ -87,19 +100,10 @@ def substitute(e: Expr, by: Mapping[str, Expr]) -> Expr:
     match e:
         case Name(name=name):
             return by.get(name, e)
-        case Unary(op=op, arg=arg):
-            return Unary(op, substitute(arg, by), e.at)
         case Binary(op=op, left=left, right=right):
             return _again(op, substitute(left, by), substitute(right, by), e.at)
-        case Call(function=f, args=args):
-            return Call(f, tuple(substitute(a, by) for a in args), e.at)
-        case Apply(target=target, keys=keys):
-            return Apply(substitute(target, by), tuple(substitute(k, by) for k in keys), e.at)
-        case If(test=test, then=then, otherwise=otherwise):
-            rest = None if otherwise is None else substitute(otherwise, by)
-            return If(substitute(test, by), substitute(then, by), rest, e.at)
         case _:
-            return e
+            return mapped(e, lambda part: substitute(part, by))
 
 
 _SIMPLE = {"+": add, "-": subtract, "*": multiply, "/": divide}
@@ -136,7 +140,10 @@ def affine(e: Expr, name: str) -> tuple[Expr, Expr] | None:
             return None
 
 
-# -- on arrays, all at once -------------------------------------------------------------------
+# -- folds ------------------------------------------------------------------------------------
+
+T = TypeVar("T")
+Operations = dict[str, Callable[..., T]]
 
 _EVEN = 0x5555555555555555
 _COMPACT = ((1, 0x3333333333333333), (2, 0x0F0F0F0F0F0F0F0F), (4, 0x00FF00FF00FF00FF),
@@ -144,57 +151,86 @@ _COMPACT = ((1, 0x3333333333333333), (2, 0x0F0F0F0F0F0F0F0F), (4, 0x00FF00FF00FF
 _SPREAD = ((16, 0x0000FFFF0000FFFF), (8, 0x00FF00FF00FF00FF), (4, 0x0F0F0F0F0F0F0F0F),
            (2, 0x3333333333333333), (1, _EVEN))
 
-_ON_ARRAYS: dict[str, Callable[..., Values]] = {
+
+def _with_bits(table: Operations[T]) -> Operations[T]:
+    """The table with the functions that take the bits of numbers apart and put them together."""
+    both, join, left, right = (table[sign] for sign in ("&", "|", "<<", ">>"))
+
+    def moved(x: T, move: Callable[..., T], steps: tuple[tuple[int, int], ...]) -> T:
+        for shift, mask in steps:
+            x = both(join(x, move(x, shift)), mask)
+        return x
+
+    return table | {  # bits 0, 2, 4, ... side by side, and back to these places
+        "even_bits": lambda x: moved(both(x, _EVEN), right, _COMPACT),
+        "odd_bits": lambda x: moved(both(right(x, 1), _EVEN), right, _COMPACT),
+        "interleave": lambda x, y: join(
+            moved(x, left, _SPREAD), left(moved(y, left, _SPREAD), 1))}
+
+
+_ON_ARRAYS: Operations[npt.NDArray[Any]] = _with_bits({
     "+": np.add, "-": np.subtract, "*": np.multiply, "%": np.remainder, "/": np.floor_divide,
     "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater,
     ">=": np.greater_equal, "&&": np.logical_and, "||": np.logical_or, "min": np.minimum,
-    "max": np.maximum, "abs": np.abs,
-    "even_bits": lambda x: _every_other_bit(x), "odd_bits": lambda x: _every_other_bit(x >> 1),
-    "interleave": lambda x, y: _spread(x) | (_spread(y) << 1),
-}
+    "max": np.maximum, "abs": np.abs, "!": np.logical_not, "negative": np.negative,
+    "&": np.bitwise_and, "|": np.bitwise_or, "<<": np.left_shift, ">>": np.right_shift,
+    "number": np.asarray, "where": np.where,
+})
+_IN_CALCULUS: Operations[Calculus] = _with_bits({
+    "+": build.plus, "-": build.minus, "*": build.times, "%": build.modulo, "/": build.floordiv,
+    **{sign: lambda a, b, op=op: Operation(op, (a, build.as_expr(b))) for sign, op in {
+        "==": ops.equal, "!=": ops.not_equal, "<": ops.less, "<=": ops.less_equal,
+        ">": ops.greater, ">=": ops.greater_equal, "&&": ops.logical_and, "||": ops.logical_or,
+        "min": ops.minimum, "max": ops.maximum, "&": ops.bitwise_and, "|": ops.bitwise_or,
+        "<<": ops.left_shift, ">>": ops.right_shift}.items()},
+    "abs": lambda x: Operation(ops.absolute, (x,)),
+    "!": lambda x: Operation(ops.logical_not, (x,)),
+    "negative": lambda x: build.minus(0, x),
+    "number": lambda value: build.as_expr(int(value)),
+    "where": lambda *args: Operation(ops.where, args),
+})
 
 
-def _every_other_bit(x: IntArray) -> IntArray:
-    """Bits 0, 2, 4, ... of x, side by side."""
-    x = x & _EVEN
-    for shift, mask in _COMPACT:
-        x = (x | (x >> shift)) & mask
-    return x
+def _folded(e: Expr, table: Operations[T], named: Callable[[str], T | None],
+            element: Callable[[str, T], T | None]) -> T:
+    """The value of a term, made by the operations of a table. ``named``: what a name stands for;
+    ``element``: an element of an array; None where there is none."""
+    def go(x: Expr) -> T:
+        found: T | None = None
+        match x:
+            case Number(value=value):
+                found = table["number"](value)
+            case Name(name=name):
+                found = named(name)
+            case Unary(op=op, arg=arg):
+                found = table["!" if op == "!" else "negative"](go(arg))
+            case Binary(op=op, left=left, right=right):
+                found = table[op](go(left), go(right))
+            case Call(function=f, args=args) if f in table:
+                found = table[f](*map(go, args))
+            case Apply(target=Name(name=name), keys=(key,)):
+                found = element(name, go(key))
+            case If(test=test, then=then, otherwise=otherwise):
+                rest = table["number"](0) if otherwise is None else go(otherwise)
+                found = table["where"](go(test), go(then), rest)
+        if found is None:
+            raise unsupported(x)
+        return found
 
-
-def _spread(x: IntArray) -> IntArray:
-    """The bits of x at the places 0, 2, 4, ..."""
-    for shift, mask in _SPREAD:
-        x = (x | (x << shift)) & mask
-    return x
+    return go(e)
 
 
 def evaluate(e: Expr, env: Mapping[str, IntArray], arrays: Mapping[str, Values]
              ) -> npt.NDArray[Any]:
     """The values of ``e`` for all rows of ``env``. A read outside of an array is 0, as the
     language says."""
-    match e:
-        case Number(value=value):
-            return np.asarray(value)
-        case Name(name=name) if name in env:
-            return env[name]
-        case Name(name=name) if name in arrays and arrays[name].ndim == 0:
-            return arrays[name]
-        case Unary(op=op, arg=arg):
-            x = evaluate(arg, env, arrays)
-            return np.logical_not(x) if op == "!" else -x
-        case Binary(op=op, left=left, right=right):
-            with np.errstate(all="ignore"):  # i/0 is 0 here, and refused where it is a key
-                return _ON_ARRAYS[op](evaluate(left, env, arrays), evaluate(right, env, arrays))
-        case Call(function=f, args=args) if f in _ON_ARRAYS:
-            return _ON_ARRAYS[f](*(evaluate(a, env, arrays) for a in args))
-        case Apply(target=Name(name=name), keys=(key,)) if name in arrays:
-            return _element(arrays[name], evaluate(key, env, arrays))
-        case If(test=test, then=then, otherwise=otherwise):
-            rest = np.asarray(0) if otherwise is None else evaluate(otherwise, env, arrays)
-            return np.where(evaluate(test, env, arrays), evaluate(then, env, arrays), rest)
-        case _:
-            raise unsupported(e)
+    def named(name: str) -> npt.NDArray[Any] | None:
+        scalar = arrays.get(name)
+        return env.get(name, scalar if scalar is not None and scalar.ndim == 0 else None)
+
+    with np.errstate(all="ignore"):  # i/0 is 0 here, and refused where it is a key
+        return _folded(e, _ON_ARRAYS, named, lambda name, at: _element(
+            arrays[name], at) if name in arrays else None)
 
 
 def _element(array: Values, at: Values) -> Values:
@@ -211,59 +247,12 @@ def _widened(values: Values) -> Values:
     return values.astype(np.int64) if values.dtype.kind in "iu" else values
 
 
-# -- in the calculus --------------------------------------------------------------------------
-
-_IN_CALCULUS: dict[str, Callable[..., Calculus]] = {
-    "+": build.plus, "-": build.minus, "*": build.times, "%": build.modulo, "/": build.floordiv,
-    **{sign: lambda a, b, op=op: Operation(op, (a, b)) for sign, op in {
-        "==": ops.equal, "!=": ops.not_equal, "<": ops.less, "<=": ops.less_equal,
-        ">": ops.greater, ">=": ops.greater_equal, "&&": ops.logical_and, "||": ops.logical_or,
-        "min": ops.minimum, "max": ops.maximum}.items()},
-    "abs": lambda x: Operation(ops.absolute, (x,)),
-    "!": lambda x: Operation(ops.logical_not, (x,)),
-    "negative": lambda x: build.minus(0, x),
-    "even_bits": lambda x: _bits(_with(ops.bitwise_and, x, _EVEN), ops.right_shift, _COMPACT),
-    "odd_bits": lambda x: _bits(_with(ops.bitwise_and, _with(ops.right_shift, x, 1), _EVEN),
-                                ops.right_shift, _COMPACT),
-    "interleave": lambda x, y: Operation(ops.bitwise_or, (
-        _bits(x, ops.left_shift, _SPREAD),
-        _with(ops.left_shift, _bits(y, ops.left_shift, _SPREAD), 1))),
-}
-
-
-def _with(op: ops.Operator, x: Calculus, k: int) -> Calculus:
-    return Operation(op, (x, build.as_expr(k)))
-
-
-def _bits(x: Calculus, move: ops.Operator, steps: tuple[tuple[int, int], ...]) -> Calculus:
-    for shift, mask in steps:
-        x = _with(ops.bitwise_and, Operation(ops.bitwise_or, (x, _with(move, x, shift))), mask)
-    return x
-
-
 def translate(e: Expr, env: Mapping[str, Calculus], arrays: Arrays) -> Calculus:
     """``e`` in the calculus. The packer has seen to it that no array is read outside."""
-    match e:
-        case Number(value=value):
-            return build.as_expr(int(value))
-        case Name(name=name) if name in env:
-            return env[name]
-        case Name(name=name) if name in arrays:
-            return build.element(arrays[name], 0)
-        case Unary(op=op, arg=arg):
-            return _IN_CALCULUS["!" if op == "!" else "negative"](translate(arg, env, arrays))
-        case Binary(op=op, left=left, right=right):
-            return _IN_CALCULUS[op](translate(left, env, arrays), translate(right, env, arrays))
-        case Call(function=f, args=args) if f in _IN_CALCULUS:
-            return _IN_CALCULUS[f](*(translate(a, env, arrays) for a in args))
-        case Apply(target=Name(name=name), keys=(key,)) if name in arrays:
-            return build.element(arrays[name], translate(key, env, arrays))
-        case If(test=test, then=then, otherwise=otherwise):
-            rest = build.as_expr(0) if otherwise is None else translate(otherwise, env, arrays)
-            return Operation(ops.where, (
-                translate(test, env, arrays), translate(then, env, arrays), rest))
-        case _:
-            raise unsupported(e)
+    def element(name: str, at: IntLike) -> Calculus | None:
+        return build.element(arrays[name], at) if name in arrays else None
+
+    return _folded(e, _IN_CALCULUS, lambda name: env.get(name) or element(name, 0), element)
 
 
 def reads(e: Expr) -> set[str]:

@@ -6,10 +6,10 @@ from __future__ import annotations
 from functools import cache
 
 from tensorel.algebra import ops
+from tensorel.base.records import dataclass
 from tensorel.ir.build import as_expr, both, compare, minus
 from tensorel.ir.nodes import Call as Operation
 from tensorel.ir.nodes import Expr as Calculus
-from tensorel.records import dataclass
 from tensorel.sdql.syntax import Binary, Expr, Name
 from tensorel.storage.levels import Arrays, Found, Level, Position, Walk, extent_of
 from tensorel.storage.mapped.polynomials import normal, polynomial

@@ -1,0 +1,197 @@
+"""Numbers that a program is given, and plans that hold for other numbers.
+
+A plan is made with the numbers of one call: a scalar beside a tensor, a place, the start of a
+slice. Each of them is a ``Given`` while it is planned. What is computed from one is a ``Given``
+too, and the record of the program says how; what is decided by one (a comparison that is asked for
+its truth) is a guard of the record. Nothing else can be learned of it: code that takes the bare
+number, to print it or to make it part of a kernel, leaves a guard that fixes the number.
+
+Law: with other numbers for which all guards come out the same (``Numbers.hold``), planning would
+have taken the same way, so the plan is right with its numbers computed anew (``Numbers.of``).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from threading import RLock
+from typing import Any
+
+import numpy as np
+
+from tensorel.base.forks import renewed
+
+_lock = renewed(RLock())
+
+
+class Given:
+    """A number of a program, or what was computed from some: ``raw`` is its value in the call that
+    is planned, ``at`` its place in the record."""
+
+    __slots__ = ("at", "raw", "record")
+
+    def __init__(self, record: Record, at: int, raw: Any) -> None:
+        self.record, self.at, self.raw = record, at, raw
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.asarray(self.raw).dtype if isinstance(self.raw, (int, float, complex)) \
+            else self.raw.dtype
+
+    def item(self) -> Any:
+        """The same as a Python number."""
+        return self.record.lifted(_item, self)
+
+    def fixed(self) -> Any:
+        """The bare number: from now on the plan holds for no other."""
+        self.record.decide(self.record.lifted(is_same, self, self.raw))
+        return self.raw
+
+    def __bool__(self) -> bool:
+        return self.record.decide(self)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kinds: Any) -> Any:
+        if method == "__call__" and not kinds and ufunc.nout == 1 and not any(
+                np.ndim(x) for x in inputs if type(x) is not Given):
+            return self.record.lifted(ufunc, *inputs)
+        bare = [x.fixed() if type(x) is Given else x for x in inputs]
+        return getattr(ufunc, method)(*bare, **kinds)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.fixed(), name)
+
+    def __hash__(self) -> int:
+        return id(self) >> 4
+
+
+def _define() -> None:
+    def binary(f: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        return (lambda a, b: a.record.lifted(f, a, b)), (lambda a, b: a.record.lifted(f, b, a))
+
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift",
+                 "and_", "or_", "xor"):
+        plain, reflected = binary(getattr(operator, name))
+        bare = name.rstrip("_")
+        setattr(Given, f"__{bare}__", plain)
+        setattr(Given, f"__r{bare}__", reflected)
+    for name in ("lt", "le", "gt", "ge", "eq", "ne"):
+        setattr(Given, f"__{name}__", binary(getattr(operator, name))[0])
+    for name in ("neg", "pos", "abs", "invert"):
+        f = getattr(operator, name)
+        setattr(Given, f"__{name}__", lambda a, f=f: a.record.lifted(f, a))
+    for name, f in (("int", int), ("index", operator.index), ("float", float), ("round", round),
+                    ("complex", complex), ("array", np.asarray), ("repr", repr), ("str", str),
+                    ("format", format)):
+        setattr(Given, f"__{name}__", lambda a, *more, f=f: f(a.fixed(), *more))
+
+
+_define()
+
+
+def plain(number: Any) -> Any:
+    """The bare number for people to read, or for estimates that decide nothing: no guard."""
+    return number.raw if type(number) is Given else number
+
+
+def lifted(f: Callable[..., Any], *args: Any) -> Any:
+    """``f(*args)``; computed again for other numbers where one of the arguments is given."""
+    for a in args:
+        if type(a) is Given:
+            return a.record.lifted(f, *args)
+    return f(*args)
+
+
+def _item(x: Any) -> Any:
+    return x.item() if isinstance(x, np.generic) else x
+
+
+def is_same(x: Any, y: Any) -> bool:
+    """Whether two numbers are the same bit by bit."""
+    return type(x) is type(y) and _spelled(x) == _spelled(y)
+
+
+def _spelled(x: object) -> object:
+    """What stands for an argument: zeros have signs, nan is nan, and 1 is not 1.0."""
+    if isinstance(x, (np.generic, np.ndarray)):
+        return x.dtype.str, x.tobytes()
+    return type(x), x.hex() if isinstance(x, float) else x
+
+
+class Record:
+    """How numbers of a program were used while it was planned."""
+
+    def __init__(self, numbers: Sequence[Any]) -> None:
+        self.guards: dict[int, bool] = {}
+        self.steps: list[tuple[Callable[..., Any], tuple[Any, ...]] | None] = [None] * len(numbers)
+        self._given = [Given(self, k, raw) for k, raw in enumerate(numbers)]
+        self._known: dict[object, Given] = {}
+        self.numbers = tuple(self._given)
+
+    def lifted(self, f: Callable[..., Any], *args: Any) -> Given:
+        """What ``f`` gives; the same for the same arguments."""
+        args = tuple([a.fixed() if type(a) is Given and a.record is not self else a for a in args])
+        key = (f, *[a if type(a) is Given else _spelled(a) for a in args])
+        with _lock:
+            found = self._known.get(key)
+            if found is None:
+                try:
+                    with np.errstate(all="ignore"):
+                        raw = f(*[a.raw if type(a) is Given else a for a in args])
+                except Exception:
+                    for a in args:
+                        if type(a) is Given:
+                            a.fixed()
+                    raise
+                found = self._known[key] = Given(self, len(self.steps), raw)
+                self.steps.append((f, args))
+        return found
+
+    def decide(self, found: Given) -> bool:
+        """The truth of it, which others must share for the plan to be theirs."""
+        truth = bool(found.raw)
+        if self.steps[found.at] is not None or found.at not in self.guards:
+            self.guards[found.at] = truth
+        return truth
+
+
+class Numbers:
+    """The numbers of another call, and what follows from them."""
+
+    __slots__ = ("_found", "_guarded", "record")
+
+    def __init__(self, record: Record, numbers: Sequence[Any]) -> None:
+        self.record = record
+        self._found: dict[int, Any] = dict(enumerate(numbers))
+        self._guarded = 0
+
+    def of(self, number: Any) -> Any:
+        """The number that stands here in place of one of the plan's."""
+        return self._at(number.at) if type(number) is Given else number
+
+    def _at(self, at: int) -> Any:
+        found = self._found.get(at, self)
+        if found is self:
+            step = self.record.steps[at]
+            assert step is not None
+            f, args = step
+            found = self._found[at] = f(
+                *[self._at(a.at) if type(a) is Given else a for a in args])
+        return found
+
+    def hold(self) -> bool:
+        """Whether all guards come out as they did; those that did are not asked again."""
+        guards = self.record.guards
+        if len(guards) == self._guarded:
+            return True
+        asked = list(guards.items())[self._guarded:]
+        try:
+            with np.errstate(all="ignore"):
+                for at, truth in asked:
+                    if bool(self._at(at)) is not truth:
+                        return False
+        except (ArithmeticError, ValueError, TypeError):
+            return False
+        self._guarded += len(asked)
+        return True
