@@ -6,12 +6,12 @@
 12.0
 """
 
-from tensorel import errors, rules
+from tensorel import engines, errors, rules
 from tensorel.config import options
-from tensorel.front import namespace
+from tensorel.front import linalg, namespace
 from tensorel.front.namespace import *  # noqa: F403
 from tensorel.storage.registry import names as formats
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "errors", "formats", "options", "rules"]
+__all__ = ["__version__", "engines", "errors", "formats", "linalg", "options", "rules"]
 __all__ += namespace.__all__

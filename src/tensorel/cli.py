@@ -1,4 +1,5 @@
-"""The command line: ``tensorel run``, ``explain``, ``convert``, ``info``, ``demo``, ``calibrate``.
+"""The command line: ``tensorel run``, ``explain``, ``sql``, ``convert``, ``info``, ``demo``,
+``calibrate``.
 
 Results go to standard output, progress and errors to standard error. Exit codes: 0 done, 1 an
 error (one line says which), 2 wrong usage, 130 interrupted.
@@ -11,6 +12,7 @@ import json
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -18,17 +20,24 @@ import numpy as np
 import tensorel
 from tensorel.algebra.ops import cast, check_dtype
 from tensorel.demo import run_demo
-from tensorel.errors import ParseError, StorageError, TensorelError, TypeError_
-from tensorel.front.base import from_stored
+from tensorel.errors import (
+    ExtentWarning,
+    ParseError,
+    ShapeError,
+    StorageError,
+    TensorelError,
+    TypeError_,
+)
+from tensorel.front.array.base import from_stored
 from tensorel.io.describe import Facts, describe
 from tensorel.io.files import SUFFIXES, read, suffix_of, write
 from tensorel.storage.convert import from_coo, to_coo, to_format
+from tensorel.storage.entries import make_fill
 from tensorel.storage.limits import show_bytes
 from tensorel.storage.registry import names
-from tensorel.storage.scalars import make_fill
 from tensorel.storage.stored import Stored
 
-_PATIENCE = 0.5  # seconds of silence before progress is shown
+_SILENT_SECONDS = 0.5  # seconds of silence before progress is shown
 
 
 class _Progress:
@@ -40,7 +49,7 @@ class _Progress:
 
     def __call__(self, done: int, total: int) -> None:
         percent = 100 * done // max(total, 1)
-        late = time.monotonic() - self.start > _PATIENCE
+        late = time.monotonic() - self.start > _SILENT_SECONDS
         if self.active and late and percent != self.shown:
             self.shown = percent
             print(f"\rreading {self.path}: {percent}%", end="", file=sys.stderr, flush=True)
@@ -157,9 +166,14 @@ def _lazy(arguments: argparse.Namespace) -> tensorel.Tensor:
     given = {name: from_stored(_read(path)) for name, path in arguments.tensor}
     if len(given) < len(arguments.tensor):
         raise TypeError_("a tensor is given twice", hint="give each name once")
-    if arguments.db is None:
-        return tensorel.sdql(text, **given)
-    return tensorel.connect(arguments.db, read_only=True).query(text, **given)
+    query = tensorel.sdql if arguments.db is None else tensorel.connect(
+        arguments.db, read_only=True).query
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if arguments.unequal else "error", ExtentWarning)
+        try:
+            return query(text, **given)
+        except ExtentWarning as warning:
+            raise ShapeError(str(warning), hint="allow it with --unequal") from None
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -180,6 +194,19 @@ def _run(arguments: argparse.Namespace) -> int:
 def _explain(arguments: argparse.Namespace) -> int:
     with tensorel.options(**({"memory": arguments.memory} if arguments.memory else {})):
         print(_lazy(arguments).explain(level=arguments.level, analyze=arguments.analyze))
+    return 0
+
+
+def _sql(arguments: argparse.Namespace) -> int:
+    """A query over files: of tensors by their endings, and of tables (.parquet)."""
+    given: dict[str, object] = {}
+    for name, path in arguments.table:
+        given[name] = path if path.endswith((".parquet", ".pq")) else from_stored(_read(path))
+    query = tensorel.sql if arguments.db is None else tensorel.connect(
+        arguments.db, read_only=True).sql
+    with tensorel.options(**({"memory": arguments.memory} if arguments.memory else {})):
+        found = query(arguments.query if arguments.query != "-" else sys.stdin.read(), **given)
+        print(found.explain() if arguments.explain else found)
     return 0
 
 
@@ -210,6 +237,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_run(commands)
     _add_explain(commands)
+    _add_sql(commands)
     _add_convert(commands)
     _add_info(commands)
     _add_demo(commands)
@@ -245,6 +273,9 @@ def _add_program(command: argparse.ArgumentParser) -> None:
         "--db", metavar="FOLDER", help="a database whose tensors the program may name")
     command.add_argument(
         "--analyze", action="store_true", help="run, and print the plan with what happened")
+    command.add_argument(
+        "--unequal", action="store_true",
+        help="join axes of different extents: indices that one of them lacks count as absent")
     command.add_argument("--memory", metavar="SIZE", help="memory limit, e.g. 4GB")
 
 
@@ -265,6 +296,19 @@ def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     command.add_argument(
         "--level", choices=("logical", "physical", "code"), default="physical",
         help="what to print (default: physical)")
+
+
+def _add_sql(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _add(
+        commands, "sql", "Run an SQL query over files of tensors and tables.", _sql,
+        epilog='Example: tensorel sql "SELECT i0, SUM(val) FROM A GROUP BY i0" --table A=a.mtx')
+    command.add_argument("query", metavar="QUERY", help="the query; - for standard input")
+    command.add_argument(
+        "--table", type=_named, action="append", default=[], metavar="NAME=FILE",
+        help="a relation: a tensor file or a .parquet file; may be given several times")
+    command.add_argument("--db", metavar="FOLDER", help="a database whose tensors are relations")
+    command.add_argument("--explain", action="store_true", help="print the plan instead")
+    command.add_argument("--memory", metavar="SIZE", help="memory limit, e.g. 4GB")
 
 
 def _add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tensorel as tr
-from tensorel.records import dataclass
+from tensorel.base.records import dataclass
 from tensorel.storage.limits import show_bytes
 
 _BAND = 20

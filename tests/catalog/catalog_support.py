@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 import tensorel as tr
+from tensorel.catalog.folder import Folder
+from tensorel.catalog.records import Entry, State, files_of
 from tensorel.errors import TensorelError
 from tensorel.storage.registry import names, resolve
 from tensorel.storage.stored import Stored
@@ -66,6 +68,20 @@ def data_files(path: Path | str) -> set[str]:
 
 def catalogs(path: Path | str) -> list[str]:
     return sorted(n for n in os.listdir(path) if n.startswith("catalog-"))
+
+
+def state_of(path: Path | str) -> State[Entry]:
+    """The last committed state of a folder, as a reader sees it that comes now."""
+    store = Folder(os.fspath(path), read_only=True)
+    try:
+        return store.current()
+    finally:
+        store.close()
+
+
+def files_in_use(path: Path | str) -> set[str]:
+    """The files of the last committed state."""
+    return files_of(state_of(path))
 
 
 class Careless:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from catalog_support import Careless
 
+from tensorel.base import directory
 from tensorel.catalog import disk
 
 
 @pytest.fixture(autouse=True)
 def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk, "os", Careless())
+    for module in (disk, directory):
+        monkeypatch.setattr(module, "os", Careless())

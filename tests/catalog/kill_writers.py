@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
+from catalog_support import files_in_use
 
 import tensorel as tr
-from tensorel.catalog.records import files_of
 
 NAMES = ("x", "ü/..", "z")
 
@@ -118,7 +118,7 @@ def run(path: str, kills: int, seed: int) -> int:
     with tr.connect(path) as db:
         db["n"] = committed
         left = set(os.listdir(os.path.join(path, "data")))
-        assert left == files_of(db._session.state), "files of killed writers are collected"
+        assert left == files_in_use(path), "files of killed writers are collected"
     return committed
 
 

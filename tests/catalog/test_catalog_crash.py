@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from catalog_support import Careless
+from catalog_support import Careless, files_in_use
 
 import tensorel as tr
+from tensorel.base import directory
 from tensorel.catalog import arrays, disk, folder, locks
-from tensorel.catalog.records import files_of
 
 HERE = Path(__file__).parent
 
@@ -52,13 +52,18 @@ class Recorder:
         with self.lock:
             self.events.append((kind, a, b))
 
-    def open(self, path: str, flags: int, mode: int = 0o777) -> int:
-        file = os.open(path, flags, mode)
+    def open(self, path: str, flags: int, mode: int = 0o777, dir_fd: int | None = None) -> int:
+        file = os.open(path, flags, mode, dir_fd=dir_fd)
+        place = self.place(path, dir_fd)
         with self.lock:
-            self.open_files[file] = path
+            self.open_files[file] = place
         if flags & os.O_EXCL:
-            self.note("create", path)
+            self.note("create", place)
         return file
+
+    def place(self, name: str, folder: int | None) -> str:
+        where = "" if folder is None else os.readlink(f"/proc/self/fd/{folder}")
+        return os.path.normpath(os.path.join(where, name))
 
     def write(self, file: int, data: Any) -> int:
         done = os.write(file, data)
@@ -67,15 +72,15 @@ class Recorder:
 
     def fsync(self, file: int) -> None:
         os.fsync(file)
-        self.note("sync", self.open_files[file])
+        self.note("sync", os.readlink(f"/proc/self/fd/{file}"))
 
-    def replace(self, old: str, new: str) -> None:
-        os.replace(old, new)
-        self.note("rename", old, new)
+    def replace(self, old: str, new: str, src_dir_fd: int, dst_dir_fd: int) -> None:
+        os.replace(old, new, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+        self.note("rename", self.place(old, src_dir_fd), self.place(new, dst_dir_fd))
 
-    def unlink(self, path: str) -> None:
-        os.unlink(path)
-        self.note("unlink", path)
+    def unlink(self, name: str, dir_fd: int) -> None:
+        os.unlink(name, dir_fd=dir_fd)
+        self.note("unlink", self.place(name, dir_fd))
 
 
 class Inode:
@@ -142,6 +147,11 @@ class Disk:
             (into / os.path.relpath(path, self.root)).write_bytes(inode.after_crash(chance))
 
 
+def left_by_a_killed_writer(path: Path) -> None:
+    tag = (path / "tensorel-database").read_text().split()[-1]
+    (path / "data" / f"{tag}-{'0' * 64}.npy").write_bytes(b"half of an array")
+
+
 def contents(db: tr.Database) -> dict[str, list[Any]]:
     return {name: tensor.tolist() for name, tensor in db.tensors().items()}
 
@@ -161,15 +171,15 @@ def test_loss_of_power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: in
     path, chance = tmp_path / "db", random.Random(seed)
     db = tr.connect(path)
     db.update(kept=[1, 2], old=np.arange(20.0), A=[3])
-    (path / "data" / ("0" * 64 + ".npy")).write_bytes(b"left by somebody")
+    left_by_a_killed_writer(path)
     before, begin = contents(db), Disk(path)
     recorder = Recorder()
-    for module in (disk, locks):
+    for module in (disk, locks, directory):
         monkeypatch.setattr(module, "os", recorder)
     with db.transaction():
         change(db)
     after = contents(db)
-    for module in (disk, locks):
+    for module in (disk, locks, directory):
         monkeypatch.setattr(module, "os", Careless())
     assert sum(kind == "unlink" for kind, _, _ in recorder.events) > 2
     found = set()
@@ -187,7 +197,7 @@ def test_loss_of_power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: in
                 again["old"] = np.arange(20.0)
                 again.verify()
                 left = set(os.listdir(tmp_path / "crashed" / "data"))
-                assert left == files_of(again._session.state)
+                assert left == files_in_use(tmp_path / "crashed")
     assert state == after and found == {False, True}
 
 
@@ -202,13 +212,13 @@ class Interrupting:
         if name not in ("open", "write", "fsync", "replace", "unlink", "fstat", "listdir"):
             return found
 
-        def hit(*args: Any) -> Any:
+        def hit(*args: Any, **named: Any) -> Any:
             if threading.current_thread() is not threading.main_thread():
-                return found(*args)
+                return found(*args, **named)
             self.left -= 1
             if self.left == 0 and not self.late:
                 raise KeyboardInterrupt
-            result = found(*args)
+            result = found(*args, **named)
             if self.left == 0 and name != "open":
                 raise KeyboardInterrupt
             return result
@@ -223,7 +233,7 @@ def test_interrupts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool)
     db.update(kept=[1, 2], old=np.arange(20.0), A=[3])
     for step in range(1, 200):
         before, hit = contents(db), Interrupting(step, late)
-        for module in (disk, locks, arrays, folder):
+        for module in (disk, locks, arrays, folder, directory):
             monkeypatch.setattr(module, "os", hit)
         with contextlib.suppress(KeyboardInterrupt):
             db.update(A=np.arange(step), kept=[step])
@@ -237,7 +247,7 @@ def test_interrupts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool)
     assert 20 < step < 199
     db["last"] = 1
     db.verify()
-    assert set(os.listdir(tmp_path / "db" / "data")) == files_of(db._session.state)
+    assert set(os.listdir(tmp_path / "db" / "data")) == files_in_use(tmp_path / "db")
     db.close()
 
 

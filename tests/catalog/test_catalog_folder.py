@@ -13,12 +13,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from catalog_support import catalogs, data_files, exactly, random_tensor, texts
+from catalog_support import (
+    catalogs,
+    data_files,
+    exactly,
+    files_in_use,
+    random_tensor,
+    state_of,
+    texts,
+)
 
 import tensorel as tr
 from tensorel.catalog import disk, statistics
-from tensorel.catalog.records import files_of, from_text, to_text
-from tensorel.stats.collect import collect, collect_pairs, collect_symmetry, collect_tiles
+from tensorel.catalog.folder import Folder
+from tensorel.catalog.records import State, from_text, to_text
+from tensorel.catalog.transactions import Session
+from tensorel.stats.collected.collect import collect
 from tensorel.storage import registry
 from tensorel.storage.registry import names
 from tensorel.storage.stored import Stored
@@ -107,7 +117,7 @@ def test_alternatives_survive(tmp_path: Path) -> None:
     with tr.connect(tmp_path / "db") as db:
         db["A"] = tr.alternatives(A, A.to_format("csc"))
     with tr.connect(tmp_path / "db") as db:
-        (other,) = db["A"].stored.facts["alternatives"]  # type: ignore[misc]
+        (other,) = db["A"].stored.alternatives
         assert db["A"].format == "csr" and other.format.name == "csc"
         assert "csr, csc" in repr(db)
         assert (db["A"].T @ db["A"]).sum().item() == 14.0
@@ -116,7 +126,7 @@ def test_alternatives_survive(tmp_path: Path) -> None:
 
 def test_formats_of_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A registered format survives; where it is not registered, its tensors say so."""
-    monkeypatch.setattr(registry, "_builders", dict(registry._builders))
+    monkeypatch.setattr(registry, "BUILDERS", dict(registry.BUILDERS))
     registry.register("mine", lambda shape, dtype: replace(
         registry.resolve("tril", shape, dtype), name="mine"))
     with tr.connect(tmp_path / "db") as db:
@@ -149,7 +159,8 @@ def test_names(tmp_path: Path) -> None:
         with pytest.raises(KeyError):
             db[3]  # type: ignore[index]
     assert os.listdir(tmp_path) == ["db"]
-    assert set(os.listdir(tmp_path / "db")) == {"lock", "data", *catalogs(tmp_path / "db")}
+    assert set(os.listdir(tmp_path / "db")) == {
+        "tensorel-database", "lock", "writer.json", "data", *catalogs(tmp_path / "db")}
 
 
 @pytest.mark.parametrize("place", ["folder", "memory"])
@@ -250,11 +261,12 @@ def test_files_are_shared_and_collected(tmp_path: Path) -> None:
         with pytest.raises(RuntimeError), db.transaction():
             db["C"] = np.arange(7.0)
             raise RuntimeError
-        (path / "data" / ".new-1-1").write_text("left by a killed writer")
-        (path / ".new-1-2").write_text("left by a killed writer")
+        tag = (path / "tensorel-database").read_text().split()[-1]
+        (path / "data" / f".new-{tag}-{1:016x}").write_text("left by a killed writer")
+        (path / f".new-{tag}-{2:016x}").write_text("left by a killed writer")
         db["D"] = 2
-        assert data_files(path) == files_of(db._session.state)
-        assert len(os.listdir(path)) == 3
+        assert data_files(path) == files_in_use(path)
+        assert len(os.listdir(path)) == 5
 
 
 # -- statistics --------------------------------------------------------------------------------
@@ -266,17 +278,12 @@ def test_statistics_are_kept(tmp_path: Path) -> None:
     with tr.connect(tmp_path / "db") as db:
         db["x"], db["a"] = x, a
     with tr.connect(tmp_path / "db") as db:
-        found = db["x"].stored.facts["stats"]
+        found = db["x"].stored.derived.stats
         assert found.values is not None and found.vectors[0] is not None  # type: ignore[attr-defined]
-        collect_pairs(db["x"].stored)
-        collect_tiles(db["x"].stored)
-        collect_symmetry(db["a"].stored)
+        assert ((0,), (1, 2)) in found.degrees  # type: ignore[attr-defined]
+        assert db["a"].stored.derived.stats.tiles is not None  # type: ignore[attr-defined]
     before = catalogs(tmp_path / "db")
     with tr.connect(tmp_path / "db") as db:
-        found = db["x"].stored.facts["stats"]
-        assert found.tiles.counts.sum() == found.count  # type: ignore[attr-defined]
-        assert ((0, 2), (1,)) in found.degrees  # type: ignore[attr-defined]
-        assert db["a"].stored.facts["stats"].symmetric  # type: ignore[attr-defined]
         db["a"].sum().item()
     assert catalogs(tmp_path / "db") == before, "nothing new was learned"
 
@@ -340,16 +347,15 @@ def test_verify_finds_changed_bits(made: Path) -> None:
 
 
 def test_verify_finds_arrays_that_are_no_tensor(tmp_path: Path) -> None:
-    bad = tr.tensor(np.eye(4), format="csr").stored
-    bad = Stored(bad.format, bad.shape, bad.dtype, bad.fill,
-                 bad.arrays | {"idx1": np.asarray([0, 1, 2, 9], np.int32)},
-                 {"stats": collect(bad)})
-    with tr.connect(tmp_path / "db") as db:
+    good = tr.tensor(np.eye(4), format="csr").stored
+    bad = Stored(good.format, good.shape, good.dtype, good.fill,
+                 good.arrays | {"idx1": np.asarray([0, 1, 2, 9], np.int32)})
+    bad.derived.stats = collect(good)
+    session = Session(Folder(str(tmp_path / "db")), 5.0)
+    with tr.Database(session) as db:
         db["A"] = [1]
-        with db._session.transaction() as mine:
-            store: Any = db._session.store
-            entry = store.keep(bad)
-            mine.state = type(mine.state)(0, {"A": entry}, {})
+        with session.transaction() as mine:
+            mine.state = State(0, {"A": session.store.keep(bad)}, {})
         with pytest.raises(tr.errors.StorageError, match="index 9 is outside"):
             db.verify()
 
@@ -369,8 +375,8 @@ def test_damaged_catalogs_are_told(made: Path) -> None:
         (made / name).write_bytes(data)
         with pytest.raises(tr.errors.DatabaseError, match=name):
             tr.connect(made)
-    (made / name).write_bytes(head.replace(b'"tensorel": 1', b'"tensorel": 2') + b"\n" + body)
-    with pytest.raises(tr.errors.DatabaseError, match=r"version 2.*\n.*update"):
+    (made / name).write_bytes(head.replace(b'"tensorel": 2', b'"tensorel": 4') + b"\n" + body)
+    with pytest.raises(tr.errors.DatabaseError, match=r"version 4.*\n.*update"):
         tr.connect(made)
     (made / name).write_bytes(good)
     with tr.connect(made) as db:
@@ -387,7 +393,7 @@ def test_hostile_catalogs_are_told(made: Path) -> None:
     array = form["arrays"]["val"]
 
     def refused(text: bytes) -> None:
-        head = {"tensorel": 1, "sha256": hashlib.sha256(text).hexdigest()}
+        head = {"tensorel": 2, "sha256": hashlib.sha256(text).hexdigest()}
         (made / name).write_bytes(json.dumps(head).encode() + b"\n" + text)
         with pytest.raises(tr.errors.StorageError), tr.connect(made) as db:
             db["A"].sum().item()
@@ -424,7 +430,7 @@ def test_full_disk(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             return os.write(file, data[:700])
 
     db = tr.connect(made)
-    before = db._session.state, data_files(made)
+    before = state_of(made)
     for room in range(1000):
         monkeypatch.setattr(disk, "os", Full(room))
         try:
@@ -434,13 +440,13 @@ def test_full_disk(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             assert error.errno == errno.ENOSPC and "disk is full" in str(error)
             assert error.hint and isinstance(error, OSError)
             monkeypatch.undo()
-            assert db._session.state is before[0] and not [
+            assert state_of(made) == before and not [
                 n for n in (*os.listdir(made), *data_files(made)) if n.startswith(".")]
             with tr.connect(made) as other:
                 assert other["A"].sum().item() == 100 and "C" not in other
     monkeypatch.undo()
     assert room > 5 and db["A"].tolist() == [1, 2, 3]
-    assert data_files(made) == files_of(db._session.state)
+    assert data_files(made) == files_in_use(made)
 
 
 def test_file_size_limit(made: Path) -> None:

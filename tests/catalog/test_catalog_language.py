@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from catalog_support import state_of
 
 import tensorel as tr
 
@@ -63,9 +64,9 @@ def test_tensors_follow_from_their_values(tmp_path: Path, kind: str) -> None:
         for name, value in VALUES[kind].items():
             assert "C" not in db
             db[name] = value  # type: ignore[assignment]
-        before = dict(db._session.state.declared)
+        before = dict(state_of(tmp_path / "db").declared)
     with tr.connect(tmp_path / "db") as db:
-        assert db._session.state.declared == before and "C" in db and "C" in list(db)
+        assert state_of(tmp_path / "db").declared == before and "C" in db and "C" in list(db)
         np.testing.assert_array_equal(db["C"].to_numpy(), DENSE)
         np.testing.assert_array_equal(db.tensors()["C"].to_numpy(), DENSE)
         assert db["C"] is db["C"], "made once"
@@ -84,9 +85,9 @@ def test_tensors_are_packed_and_read(tmp_path: Path, kind: str) -> None:
         with pytest.raises(KeyError, match="declared"):
             db["C"]
         db["C"] = tr.tensor(DENSE, format="csr")
-        before = dict(db._session.state.declared)
+        before = dict(state_of(tmp_path / "db").declared)
     with tr.connect(tmp_path / "db") as db:
-        assert db._session.state.declared == before and "C" in db and "C" in list(db)
+        assert state_of(tmp_path / "db").declared == before and "C" in db and "C" in list(db)
         np.testing.assert_array_equal(db["C"].to_numpy(), DENSE)
         np.testing.assert_array_equal(db.tensors()["C"].to_numpy(), DENSE)
         assert db["C"].stored is db["C"].stored, "made once"
@@ -156,7 +157,7 @@ def test_scripts(tmp_path: Path) -> None:
         assert db.execute("CREATE REAL array V( 3 );") is None, "the same again is fine"
         with pytest.raises(tr.errors.StorageError, match="there already: CREATE real ARRAY"):
             db.execute("CREATE int SCALAR fresh; CREATE real ARRAY V(4)")
-        assert "fresh" not in db._session.state.declared, "all statements or none"
+        assert "fresh" not in state_of(tmp_path / "db").declared, "all statements or none"
         with pytest.raises(tr.errors.StorageError, match="there already"):
             db["plain"] = [1]
             db.execute("CREATE TENSOR plain AS sum(<i, v> in V) { i -> v }")
@@ -179,7 +180,7 @@ def test_scripts(tmp_path: Path) -> None:
         with pytest.raises(RuntimeError), db.transaction():
             db.execute("CREATE int SCALAR q")
             raise RuntimeError
-        assert "q" not in db._session.state.declared
+        assert "q" not in state_of(tmp_path / "db").declared
 
 
 def test_queries_see_one_database(tmp_path: Path) -> None:

@@ -9,19 +9,20 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from catalog_support import catalogs, data_files
+from catalog_support import catalogs, data_files, files_in_use
 
 import tensorel as tr
-from tensorel.catalog.records import files_of
+from tensorel.catalog.folder import Folder
+from tensorel.catalog.transactions import Session
 
 SOURCE = str(Path(__file__).parents[2] / "src")
+STATES = 30  # that each reader sees of a database while it is written
 
 
 def start(code: str, *arguments: object) -> subprocess.Popen[str]:
@@ -47,7 +48,7 @@ def line(process: subprocess.Popen[str]) -> str:
 
 
 def finish(process: subprocess.Popen[str]) -> str:
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=300)
     assert process.returncode == 0, out
     return out.strip()
 
@@ -113,7 +114,7 @@ def test_writers_take_turns(tmp_path: Path) -> None:
             finish(other)
         assert db["n"].item() == 45
         db["n"] = 0
-        assert data_files(tmp_path / "db") == files_of(db._session.state)
+        assert data_files(tmp_path / "db") == files_in_use(tmp_path / "db")
 
 
 def test_many_open_at_once_make_one_database(tmp_path: Path) -> None:
@@ -129,12 +130,12 @@ def test_files_stay_while_somebody_may_read_them(tmp_path: Path) -> None:
     path = tmp_path / "db"
     db = tr.connect(path)
     db["A"] = np.arange(100.0)
-    reader = tr.connect(path)
-    state = reader._session.store.state  # type: ignore[attr-defined]
+    folder = Folder(str(path))
+    reader, state = tr.Database(Session(folder, 5.0)), folder.current()
     for k in range(5):
         db["A"] = np.arange(k + 3.0)
     assert len(catalogs(path)) == 2, "the one in use and the last"
-    old = reader._session.store.load(state.tensors["A"])
+    old = folder.load(state.tensors["A"])
     assert old.arrays["val"].sum() == 4950
     assert reader["A"].size == 7, "asking again goes on to the last state"
     db["B"] = 1
@@ -142,14 +143,13 @@ def test_files_stay_while_somebody_may_read_them(tmp_path: Path) -> None:
     reader.close()
     db["B"] = 2
     assert len(catalogs(path)) == 1
-    assert data_files(path) == files_of(db._session.state)
+    assert data_files(path) == files_in_use(path)
     db.close()
 
 
 def test_readers_during_collection(tmp_path: Path) -> None:
     """Processes and threads that read all the time while another process writes and collects."""
-    code = ("import time\n"
-            "db = tr.connect(sys.argv[1])\n"
+    code = ("db = tr.connect(sys.argv[1])\n"
             "for k in range(1, 10**9):\n"
             "    with db.transaction():\n"
             "        db['k'] = k\n"
@@ -158,16 +158,18 @@ def test_readers_during_collection(tmp_path: Path) -> None:
     writer = start(code, tmp_path / "db")
     assert line(writer) == "ready"
     db = tr.connect(tmp_path / "db")
-    ends, seen, failed = time.monotonic() + 2.0, set[int](), []
+    seen, failed = set[int](), []
 
     def read(db: tr.Database) -> None:
         try:
-            while time.monotonic() < ends:
+            mine = set[int]()
+            while len(mine) < STATES and not failed:
                 found = db.tensors()
                 k = found["k"].item()
                 assert all((found[n].to_numpy() == k).all() for n in "abc")
                 assert db["a"].size >= 100
-                seen.add(k)
+                mine.add(k)
+            seen.update(mine)
         except BaseException as error:
             failed.append(error)
 
@@ -180,9 +182,9 @@ def test_readers_during_collection(tmp_path: Path) -> None:
     writer.kill()
     writer.communicate()
     assert not failed, failed
-    assert len(seen) > 3
+    assert len(seen) >= STATES
     db["k"] = 0
-    assert data_files(tmp_path / "db") == files_of(db._session.state)
+    assert data_files(tmp_path / "db") == files_in_use(tmp_path / "db")
     db.close()
 
 
@@ -263,20 +265,24 @@ def test_fork(tmp_path: Path) -> None:
 def test_a_child_that_lives_on_holds_no_lock(tmp_path: Path) -> None:
     db = tr.connect(tmp_path / "db", wait=0.05)
     hear, say = os.pipe()
+    begun, begin = os.pipe()
     with db.transaction():
         db["A"] = 1
         child = os.fork()
         if child == 0:
+            os.write(begin, b"!")
             os.close(say)
             os.read(hear, 1)
             os._exit(0)
+    os.read(begun, 1)
     try:
         with tr.connect(tmp_path / "db", wait=0.0) as other:
             other["B"] = 1
     finally:
         os.close(say)
         os.waitpid(child, 0)
-        os.close(hear)
+        for file in (hear, begun, begin):
+            os.close(file)
     assert sorted(db) == ["A", "B"]
 
 
@@ -362,5 +368,5 @@ def test_random_histories(tmp_path: Path, seed: int) -> None:
     assert all((t.to_numpy() == value).all() for t, value in held), "tensors do not change"
     both[1].close()
     both[0]["last"] = 1
-    assert data_files(path) == files_of(both[0]._session.state) and len(catalogs(path)) == 1
+    assert data_files(path) == files_in_use(path) and len(catalogs(path)) == 1
     both[0].close()

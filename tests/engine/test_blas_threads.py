@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
@@ -10,10 +11,10 @@ import pytest
 
 import tensorel as tr
 from tensorel.config import Config
-from tensorel.engines import local, products
 from tensorel.engines.binding import bind
-from tensorel.kernels import openblas
-from tensorel.kernels.openblas import OneThread
+from tensorel.engines.in_process import blas_products, engine
+from tensorel.kernels.runtime import openblas
+from tensorel.kernels.runtime.openblas import OneThread
 from tensorel.plan.physical import BlasStep
 
 needed = pytest.mark.skipif(not openblas.is_controlled(), reason="NumPy uses another BLAS here")
@@ -23,7 +24,7 @@ needed = pytest.mark.skipif(not openblas.is_controlled(), reason="NumPy uses ano
 def numbers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """What the number of BLAS threads was set to, in a process that had four."""
     found = [4]
-    monkeypatch.setattr(openblas, "_functions", lambda: (lambda: found[-1], found.append))
+    monkeypatch.setattr(openblas, "controls", lambda: (lambda: found[-1], found.append))
     return found
 
 
@@ -53,21 +54,37 @@ def test_several_threads_inside(numbers: list[int]) -> None:
         t.start()
     for t in threads:
         t.join()
-    assert numbers[-1] == 4 and OneThread._inside == 0
+    assert numbers[-1] == 4
+    nobody_is_inside(numbers)
 
 
+def nobody_is_inside(numbers: list[int]) -> None:
+    """The next one is the first again."""
+    numbers[:] = [4]
+    with OneThread():
+        assert numbers == [4, 1]
+    assert numbers == [4, 1, 4]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_child_has_its_number_back(numbers: list[int]) -> None:
     with OneThread():
-        OneThread._leave_all()  # what the child does
-        assert numbers == [4, 1, 4] and OneThread._inside == 0
-        OneThread._inside = 1
-        numbers.append(1)
-    assert numbers[-1] == 4
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                assert numbers == [4, 1, 4]
+                nobody_is_inside(numbers)
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+    assert numbers == [4, 1, 4]
 
 
 @needed
 def test_the_real_number_comes_back() -> None:
-    functions = openblas._functions()
+    functions = openblas.controls()
     assert functions is not None
     before = functions[0]()
     with OneThread():
@@ -75,21 +92,36 @@ def test_the_real_number_comes_back() -> None:
     assert functions[0]() == before
 
 
-SHAPES = [((700, 300), (300, 500)), ((30_000, 64), (64, 32)), ((40, 200, 120), (40, 120, 150)),
-          ((3, 60), (60, 2)), ((0, 5), (5, 4)), ((4, 0), (0, 3)), ((1, 900), (900, 90_000))]
+SHAPES = [((70, 300), (300, 50)), ((3000, 64), (64, 32)), ((40, 20, 12), (40, 12, 150)),
+          ((3, 60), (60, 2)), ((0, 5), (5, 4)), ((4, 0), (0, 3)), ((1, 90), (90, 9000))]
+LARGE = ((30_000, 64), (64, 32))
 
 
 @needed
 @pytest.mark.parametrize(("left", "right"), SHAPES)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
-def test_parts_make_the_same_product(left: Any, right: Any, dtype: str) -> None:
+def test_parts_make_the_same_product(
+        left: Any, right: Any, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of small products, as if they were large."""
+    monkeypatch.setattr(blas_products, "MIN_THREAD_WORK", 4e5)
+    monkeypatch.setattr(blas_products, "MIN_TURNED_WORK", 1e5)
+    monkeypatch.setattr(blas_products, "MAX_PIECE_WORK", 4e7)
+    agree(left, right, dtype)
+
+
+@needed
+def test_parts_of_a_large_product() -> None:
+    agree(*LARGE, "float64")
+
+
+def agree(left: Any, right: Any, dtype: str) -> None:
     rng = np.random.default_rng(1)
     x, y = rng.random(left).astype(dtype), rng.random(right).astype(dtype)
     wanted = np.matmul(x, y)
     near = 1e-4 if dtype == "float32" else 1e-12
     for workers in (1, 2, 3):
         for shares in (False, True):
-            found = products.matmul(x, y, workers, shares)
+            found = blas_products.matmul(x, y, workers, shares)
             np.testing.assert_allclose(found, wanted, rtol=near)
             assert found.dtype == wanted.dtype and found.flags.c_contiguous
 
@@ -106,11 +138,11 @@ def test_one_thread_means_one(numbers: list[int]) -> None:
     assert numbers == [4], "nobody else needs the cores"
 
 
-def blas_steps(t: Any) -> list[BlasStep]:
+def sharing(t: Any) -> list[bool]:
     with tr.options(threads=2):
         config = tr.config.current()
-        plan = local.planned(bind([t.node], [None], config), [None], config).plan
-    return [s for s in plan.steps if type(s) is BlasStep]
+        state = engine.planned(bind([t.node], [None], config), [None], config)
+    return [s.shares for s in state.steps if type(s.step) is BlasStep]
 
 
 @pytest.mark.skipif(Config().workers < 2, reason="kernels use one core here")
@@ -123,5 +155,5 @@ def test_products_beside_kernels_share() -> None:
         mixed = (tr.tanh(a @ x) @ w)
         np.testing.assert_allclose(mixed.compute(), np.tanh(dense @ np.asarray(x)) @ np.asarray(w),
                                    rtol=1e-10)
-    assert any(s.shares for s in blas_steps(mixed))
-    assert not any(s.shares for s in blas_steps(x.T @ x))
+    assert any(sharing(mixed))
+    assert not any(sharing(x.T @ x))

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 import tensorel as tr
-from tensorel.engines import kernel_step
-from tensorel.engines.kernel_job import Job
+from tensorel.engines.in_process import kernel_step
+from tensorel.engines.in_process.kernel_job import Job
 
 
 def _matrix(rows: int, columns: int, count: int, seed: int) -> Any:

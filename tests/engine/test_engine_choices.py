@@ -8,6 +8,7 @@ import pytest
 import tensorel as tr
 from tensorel import config as settings
 from tensorel.engines import checking
+from tensorel.engines.registry import DEFAULT
 from tensorel.errors import EngineError, ShapeError, TypeError_
 
 rng = np.random.default_rng(5)
@@ -42,7 +43,7 @@ def test_a_wrong_result_is_found() -> None:
     program, other = a @ a, a @ a + a
     wrong = other.compute().stored
     with pytest.raises(EngineError, match="two plans of one program disagree"):
-        checking.check([program.node], [wrong], settings.current())
+        checking.check(DEFAULT, [program.node], [wrong], settings.current())
 
 
 def test_several_storages_spare_the_conversion() -> None:

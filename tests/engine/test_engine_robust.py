@@ -1,17 +1,14 @@
-"""Threads, forks, Ctrl-C, damaged caches, and every switch of the planner: the same answers."""
+"""Threads, forks, Ctrl-C and damaged caches: the same answers."""
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 import signal
 import stat
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,79 +17,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from engine_support import same
+from main_programs import PROGRAMS, expected, integers, tensors
 
 import tensorel as tr
-from tensorel.engines import local
-from tensorel.ir import nodes
-from tensorel.kernels import runtime
-from tensorel.plan.pipeline import PASSES
-from tensorel.stats import feedback
+from measures import allowed, seconds_of
 
-
-def integers(shape: tuple[int, ...], seed: int, density: float = 0.1) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    return np.where(rng.random(shape) < density, rng.integers(-4, 5, shape), 0).astype(float)
-
-
-X, Y, Z, D, V = (integers((40, 30), 1), integers((30, 40), 2), integers((40, 40), 3),
-                 integers((30, 8), 4, 1.0), integers((40,), 5, 1.0))
-
-Program = Callable[[Any, Any, Any, Any, Any], Any]
-#: Whole numbers throughout, so that reassociation changes nothing.
-PROGRAMS: dict[str, Program] = {
-    "product": lambda x, y, z, d, v: x @ y,
-    "chain": lambda x, y, z, d, v: x @ y @ z,
-    "sum of a product": lambda x, y, z, d, v: (x @ y).sum(),
-    "rows of a product": lambda x, y, z, d, v: (x @ y).sum(axis=1),
-    "masked product": lambda x, y, z, d, v: z * (x @ y),
-    "trace": lambda x, y, z, d, v: np.trace(x @ y),
-    "gram": lambda x, y, z, d, v: x.T @ (x @ (y @ v)),
-    "distributed": lambda x, y, z, d, v: (2 * z + x @ y) @ v,
-    "shared": lambda x, y, z, d, v: (x @ y) * (x @ y) + (x @ y),
-    "constant sum": lambda x, y, z, d, v: np.einsum("ij,k->i", x, v),
-    "three": lambda x, y, z, d, v: np.einsum("ij,jk,k->i", x, y, v),
-    "triangles": lambda x, y, z, d, v: np.einsum("ij,jk,ki->", z, z, z),
-    "dense factor": lambda x, y, z, d, v: x @ d,
-    "shifted": lambda x, y, z, d, v: (x + 1) @ (y - 2),
-    "max": lambda x, y, z, d, v: (z - 1).max(axis=0) + z.min(axis=1),
-    "max of a product": lambda x, y, z, d, v: (x @ y).max(axis=1),
-    "where": lambda x, y, z, d, v: np.where(z > 0, z, v) * 2,
-    "nested": lambda x, y, z, d, v: ((z * v).sum(axis=1) * z.T).sum(axis=0),
-    "slices": lambda x, y, z, d, v: (x @ y)[::3, 5:20],
-    "gather": lambda x, y, z, d, v: z[[5, 0, 39]] @ x,
-    "sorted": lambda x, y, z, d, v: np.sort(x @ y, axis=1)[:, -3:],
-    "concat": lambda x, y, z, d, v: np.concatenate([x, y.T]) @ d,
-    "identities": lambda x, y, z, d, v: -(-(z * 1 + 0)) ** 1 / 1,
-    "counts": lambda x, y, z, d, v: (z != 0).sum(axis=0),
-}
-ARRAYS = (X, Y, Z, D, V)
-
-
-def tensors(formats: tuple[str, ...] = ("csr", "csr", "csc", "dense", "dense")) -> list[Any]:
-    return [tr.tensor(a, format=f) for a, f in zip(ARRAYS, formats)]
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_optimizer_off_and_each_pass_off(name: str) -> None:
-    program, wanted = PROGRAMS[name], PROGRAMS[name](*ARRAYS)
-    found = program(*tensors())
-    same(found.compute(), wanted)
-    same(found.compute(optimize=False), wanted)
-    same(found.compute(strict=True), wanted)
-    optional = [p.name for p in PASSES if p.optional]
-    assert optional
-    for off in optional:
-        same(found.compute(disabled=[off]), wanted)
-    same(found.compute(disabled=optional), wanted)
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_threads_change_nothing(name: str) -> None:
-    found, wanted = PROGRAMS[name](*tensors()), PROGRAMS[name](*ARRAYS)
-    one, two = found.compute(threads=1), found.compute(threads=2)
-    same(one, wanted)
-    same(two, wanted)
-    assert one.format == two.format
+#: Those of floats, every other one.
+NAMES = [n for n in PROGRAMS if expected(n).dtype == np.float64][::2]
 
 
 def test_threads_on_larger_data() -> None:
@@ -118,15 +49,13 @@ def test_threads_on_larger_data() -> None:
 def test_two_threads_compute_at_once() -> None:
     """Different programs, the same tensors, fresh plans and kernels."""
     shared = tensors()
-    wanted = {name: program(*ARRAYS) for name, program in PROGRAMS.items()}
 
     def work(turn: int) -> list[str]:
         wrong = []
-        names = list(PROGRAMS)
-        for name in names[turn:] + names[:turn]:
+        for name in NAMES[turn:] + NAMES[:turn]:
             for options in ({}, {"threads": 1 + turn % 2}, {"disk_cache": turn % 2 == 0}):
-                found = (PROGRAMS[name](*shared) + turn - turn).compute(**options).to_numpy()
-                if not np.array_equal(found, wanted[name]):
+                found = (PROGRAMS[name].ours(shared) + turn - turn).compute(**options).to_numpy()
+                if not np.array_equal(found, expected(name)):
                     wrong.append(name)
         return wrong
 
@@ -148,7 +77,7 @@ def test_options_belong_to_the_thread() -> None:
 
 
 def _child(connection: Any) -> None:
-    found = [PROGRAMS[n](*tensors()).compute(threads=2).to_numpy() for n in ("chain", "three")]
+    found = [PROGRAMS[n].ours(tensors()).compute(threads=2).to_numpy() for n in ("chain", "three")]
     a = tr.asarray(integers((7, 9), 99))
     connection.send([*found, (a @ a.T + 3).to_numpy()])
     connection.close()
@@ -157,18 +86,18 @@ def _child(connection: Any) -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_children_of_multiprocessing(method: str) -> None:
-    same(PROGRAMS["chain"](*tensors()).compute(threads=2), PROGRAMS["chain"](*ARRAYS))
+    same(PROGRAMS["chain"].ours(tensors()).compute(threads=2), expected("chain"))
     context = multiprocessing.get_context(method)
     ours, theirs = context.Pipe()
     child = context.Process(target=_child, args=(theirs,))
     child.start()
     theirs.close()
-    assert ours.poll(60), "the child hangs"
+    assert ours.poll(300), "the child hangs"
     chain, three, last = ours.recv()
-    child.join(10)
+    child.join(300)
     assert child.exitcode == 0
-    same(chain, PROGRAMS["chain"](*ARRAYS))
-    same(three, PROGRAMS["three"](*ARRAYS))
+    same(chain, expected("chain"))
+    same(three, expected("three"))
     same(last, integers((7, 9), 99) @ integers((7, 9), 99).T + 3)
 
 
@@ -181,7 +110,7 @@ def test_after_fork_while_another_thread_computes() -> None:
         turn = 0
         while not stop:
             turn += 1
-            (PROGRAMS["chain"](*tensors()) + turn).compute(threads=2)
+            (PROGRAMS["chain"].ours(tensors()) + turn).compute(threads=2)
 
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(busy)
@@ -191,38 +120,63 @@ def test_after_fork_while_another_thread_computes() -> None:
                 assert _forked() == 0
         finally:
             stop = True
-        running.result(20)
+        running.result(300)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+LOCKED = """
+import contextlib, os, threading, warnings
+locks, register = [], os.register_at_fork
+def noted(**hooks):
+    renew = hooks.get("after_in_child")
+    if "before" not in hooks and getattr(renew, "__name__", "") == "_at_fork_reinit":
+        locks.append(renew.__self__)
+    register(**hooks)
+os.register_at_fork = noted
+import numpy as np
+import tensorel as tr
+def work():
+    a = tr.asarray(np.arange(12.0).reshape(3, 4))
+    return np.array_equal(((a @ a.T + 3).sum(axis=0)).compute(threads=2), (
+        np.arange(12.0).reshape(3, 4) @ np.arange(12.0).reshape(3, 4).T + 3).sum(axis=0))
+assert work()
+held, done = threading.Event(), threading.Event()
+def hold():
+    with contextlib.ExitStack() as stack:
+        for lock in locks:
+            stack.enter_context(lock)
+        held.set()
+        done.wait()
+holder = threading.Thread(target=hold)
+holder.start()
+held.wait()
+warnings.simplefilter("ignore")
+child = os.fork()
+if child == 0:
+    import signal
+    signal.alarm(300)
+    os._exit(0 if work() else 1)
+status = os.waitpid(child, 0)[1]
+done.set()
+holder.join()
+print(status, len(locks))
+"""
+
+
 def test_after_fork_while_every_lock_is_held() -> None:
-    """All locks of modules at once, held by a thread that the child does not have."""
-    held, done = threading.Event(), threading.Event()
-    locks: list[Any] = [nodes._guard, local._lock, runtime._lock, feedback._store.lock]
-
-    def hold() -> None:
-        with contextlib.ExitStack() as stack:
-            for lock in locks:
-                stack.enter_context(lock)
-            held.set()
-            done.wait(60)
-
-    holder = threading.Thread(target=hold)
-    holder.start()
-    held.wait(60)
-    try:
-        assert _forked() == 0
-    finally:
-        done.set()
-        holder.join(60)
+    """All locks that forks renew at once, held by a thread that the child does not have."""
+    ran = subprocess.run([sys.executable, "-c", LOCKED], capture_output=True, text=True,
+                         timeout=400)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    status, locks = map(int, ran.stdout.split())
+    assert status == 0 and locks >= 7
 
 
 def _forked() -> int:
     pid = os.fork()
     if pid == 0:
-        signal.alarm(30)
-        found = (PROGRAMS["three"](*tensors()) * 3).compute(threads=2).to_numpy()
-        os._exit(0 if np.array_equal(found, 3 * PROGRAMS["three"](*ARRAYS)) else 1)
+        signal.alarm(300)
+        found = (PROGRAMS["three"].ours(tensors()) * 3).compute(threads=2).to_numpy()
+        os._exit(0 if np.array_equal(found, 3 * expected("three")) else 1)
     return os.waitpid(pid, 0)[1]
 
 
@@ -236,11 +190,10 @@ small = tr.tensor(np.eye(5), format="csr")
 assert (small @ small).sum().item() == 5
 print("ready", flush=True)
 try:
-    {work}
+    while True:  # however quick the machine is, the signal meets a computation
+        {work}
 except KeyboardInterrupt:
-    print("interrupted", time.time(), flush=True)
-else:
-    print("finished", flush=True)
+    print("interrupted", time.process_time(), flush=True)
 assert (small @ small + 1).sum().compute(threads=2).item() == 30
 a = tr.asarray(rng.random((50, 60)))
 assert np.allclose((a @ a.T).to_numpy(), a.to_numpy() @ a.to_numpy().T)
@@ -248,22 +201,27 @@ print("usable", flush=True)
 """
 
 LONG = {
-    "dense integers": ("A = tr.asarray(rng.integers(0, 9, (2600, 2600)))", "(A @ A).compute()"),
-    "one thread": ("A = tr.asarray(rng.integers(0, 9, (2600, 2600)))",
+    "dense integers": ("A = tr.asarray(rng.integers(0, 9, (5000, 5000)))",
+                       "(A @ A).compute(threads=2)"),
+    "one thread": ("A = tr.asarray(rng.integers(0, 9, (5000, 5000)))",
                    "(A @ A).compute(threads=1)"),
-    "min-plus": ("A = tr.asarray(rng.random((1800, 1800)))",
-                 "tr.einsum('ij,jk->ik', A, A, add=tr.min, mul=tr.add).compute()"),
+    "min-plus": ("A = tr.asarray(rng.random((5000, 5000)))",
+                 "tr.einsum('ij,jk->ik', A, A, add=tr.min, mul=tr.add).compute(threads=2)"),
     "sparse product": (
         "c = rng.integers(0, 60_000, (2, 3_000_000))\n"
         "A = tr.from_coo(c, np.ones(3_000_000), (60_000, 60_000), format='csr', duplicates='sum')",
-        "(A @ A).compute()"),
+        "(A @ A).compute(threads=2)"),
     "many small ones": ("A = tr.asarray(rng.random((9, 9)))",
                         "[(A @ A + k).sum().item() for k in range(10**6)]"),
 }
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the processor time of a child")
 @pytest.mark.parametrize("name", LONG)
-def test_ctrl_c_stops_within_a_second(name: str) -> None:
+def test_ctrl_c_stops_at_once(name: str) -> None:
+    """Both threads of the child together work on for less than two seconds of the processor. They
+    compute without end, so the signal meets them on any machine; what they do before it is sent,
+    while this process waits for its turn, does not count."""
     setup, work = LONG[name]
     code = INTERRUPTED.replace("{setup}", setup).replace("{work}", work)
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE,
@@ -271,16 +229,18 @@ def test_ctrl_c_stops_within_a_second(name: str) -> None:
     assert child.stdout is not None
     try:
         assert child.stdout.readline().strip() == "ready", child.communicate()[1][-2000:]
-        time.sleep(1.0)
-        sent = time.time()
+        begun = seconds_of(child.pid)
+        while child.poll() is None and seconds_of(child.pid) < begun + 0.5:
+            time.sleep(0.01)
         child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=90)
+        sent = seconds_of(child.pid)
+        out, err = child.communicate(timeout=300)
     finally:
         child.kill()
     assert child.returncode == 0, err[-2000:]
     words = out.split()
-    assert words[0] == "interrupted", "the computation was over before the signal" + out
-    assert float(words[1]) - sent < 1.0
+    assert words[0] == "interrupted"
+    assert float(words[1]) - sent < allowed(2.0)
     assert words[-1] == "usable"
 
 
@@ -299,7 +259,7 @@ print("right")
 def cached_run(cache: Path, **more: str) -> None:
     environment = os.environ | {"XDG_CACHE_HOME": str(cache)} | more
     ran = subprocess.run([sys.executable, "-c", CACHED], capture_output=True, text=True,
-                         env=environment, timeout=60)
+                         env=environment, timeout=300)
     assert ran.returncode == 0, ran.stderr[-2000:]
     assert ran.stdout.strip() == "right"
     assert ran.stderr == ""

@@ -11,9 +11,9 @@ import pytest
 
 import tensorel as tr
 from tensorel.costs import SHIPPED
-from tensorel.engines import kernel_step
-from tensorel.engines.kernel_job import Job
-from tensorel.front.convert import stored_of
+from tensorel.engines.in_process import kernel_step
+from tensorel.engines.in_process.kernel_job import Job
+from tensorel.front.array.convert import stored_of
 
 SHAPE = (30, 40, 25)
 
@@ -84,7 +84,7 @@ def test_sums_that_cancel_leave_no_nodes() -> None:
 def test_places_in_32_bits_may_wrap_around() -> None:
     starts = np.array([0, 2**31 - 5, 2**31 + 7, 2**32 - 1, 2**32 + 3])
     narrow = starts.astype(np.int32)
-    assert np.array_equal(kernel_step._unwrapped(narrow, 2**32 + 3), starts)
+    assert np.array_equal(kernel_step.unwrapped(narrow, 2**32 + 3), starts)
 
 
 @pytest.mark.parametrize("count", [0, 1, 40, 3000])

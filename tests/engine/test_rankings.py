@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensorel as tr
-from tensorel.plan import rankings
+from tensorel.plan.steps import rankings
 
 rng = np.random.default_rng(3)
 u, v = rng.random((230, 4)), rng.random((170, 4))
@@ -19,7 +19,7 @@ scores = u @ v.T
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rankings, "BLOCK", 2.0**14)
+    monkeypatch.setattr(rankings, "BLOCK_BYTES", 2.0**14)
 
 
 def in_blocks(program: Any) -> bool:
@@ -89,7 +89,7 @@ def test_the_memory_limit_holds_where_the_product_would_not_fit() -> None:
 
 
 def test_blocks_are_as_small_as_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rankings, "BLOCK", 2.0**25)
+    monkeypatch.setattr(rankings, "BLOCK_BYTES", 2.0**25)
     left, right = tr.asarray(rng.random((1500, 2))), tr.asarray(rng.random((1500, 2)))
     with tr.options(memory=2_000_000):
         found = tr.topk(left @ right.T, 2).values.to_numpy()

@@ -11,8 +11,8 @@ from scipy.sparse.csgraph import breadth_first_order
 
 import tensorel as tr
 from tensorel.config import Config
-from tensorel.engines import local
-from tensorel.engines.thin import SMALL
+from tensorel.engines.in_process import engine
+from tensorel.engines.in_process.sparsify import MAX_DENSE_CELLS
 
 
 def power_law(n: int, seed: int) -> sp.csr_array:
@@ -63,7 +63,7 @@ def test_rank_keeps_one_plan_per_density() -> None:
     keys, formats = set(), []
     for _ in range(8):
         program = 0.85 * (p @ x)
-        keys.add(local.bind([program.node], [None], Config()).key)
+        keys.add(engine.bind([program.node], [None], Config()).key)
         x = program.compute()
         formats.append(x.format)
     assert formats[-1] == "dense" and formats[0] == "coo"
@@ -72,8 +72,8 @@ def test_rank_keeps_one_plan_per_density() -> None:
     assert formats[-len(full):] == full, "once dense it stays"
 
 
-def test_what_is_asked_for_is_not_thinned() -> None:
-    n = 4 * SMALL
+def test_what_is_asked_for_is_not_sparsified() -> None:
+    n = 4 * MAX_DENSE_CELLS
     few = tr.from_coo([[3, 9]], [1.0, -2.0], (n,))
     ones = tr.asarray(np.ones(n))
     asked = (few * ones).compute(format="dense")
@@ -82,8 +82,8 @@ def test_what_is_asked_for_is_not_thinned() -> None:
     assert (dense * 2).compute().format == "dense"  # no operand is sparse
 
 
-def test_thinned_results_keep_their_values() -> None:
-    n = 4 * SMALL
+def test_sparsified_results_keep_their_values() -> None:
+    n = 4 * MAX_DENSE_CELLS
     values = np.zeros(n)
     values[[5, 70]] = -0.0, np.nan
     hidden = tr.asarray(values)  # dense, holds little

@@ -9,11 +9,11 @@ import pytest
 
 import tensorel as tr
 from tensorel import config as settings
-from tensorel.engines import local
 from tensorel.engines.binding import bind
-from tensorel.engines.local import Run, execute
-from tensorel.engines.stopwatch import LONG, RUNS, Stopwatch
-from tensorel.plan.physical import KernelStep
+from tensorel.engines.in_process import engine
+from tensorel.engines.in_process.engine import Run, execute
+from tensorel.engines.in_process.plan_state import KernelState
+from tensorel.engines.in_process.stopwatch import MIN_NANOSECONDS, TIMED_RUNS, Stopwatch
 
 
 def matrix(seed: int) -> tr.Tensor:
@@ -22,18 +22,18 @@ def matrix(seed: int) -> tr.Tensor:
     return tr.asarray(values).to_format("csr")
 
 
-def made(program: tr.Tensor) -> tuple[Run, KernelStep]:
+def made(program: tr.Tensor) -> tuple[Run, KernelState]:
     config = settings.current()
     bound = bind([program.node], [None], config)
-    run = Run(local.planned(bound, [None], config), bound.stored, config)
-    (step,) = [s for s in run.planned.plan.steps if isinstance(s, KernelStep)]
+    run = Run(engine.planned(bound, [None], config), bound.stored, config)
+    (step,) = [s for s in run.state.steps if isinstance(s, KernelState)]
     return run, step
 
 
-def timed(run: Run, step: KernelStep, seconds: float) -> None:
+def timed(run: Run, step: KernelState, seconds: float) -> None:
     watch = Stopwatch()
-    for _ in range(RUNS + 1):
-        watch.note(0, step, seconds, run.inputs, run.config)
+    for _ in range(TIMED_RUNS + 1):
+        watch.note(step, seconds, run.inputs, run.config)
         watch.finish()
 
 
@@ -61,7 +61,7 @@ def test_slow_steps_get_threads_and_keep_their_bits(name: str) -> None:
 def test_quick_steps_stay_as_planned() -> None:
     with tr.options(threads=2):
         run, step = made(matrix(1) @ matrix(2))
-        timed(run, step, LONG / 2e9)
+        timed(run, step, MIN_NANOSECONDS / 2e9)
         assert step.threads == 1
 
 
@@ -70,14 +70,14 @@ def test_the_first_run_does_not_count() -> None:
         run, step = made(matrix(1) @ matrix(2))
         watch = Stopwatch()
         for seconds in (9.0, 1e-6, 9.0, 9.0):
-            watch.note(0, step, seconds, run.inputs, run.config)
+            watch.note(step, seconds, run.inputs, run.config)
             watch.finish()
         assert step.threads == 1
 
 
 def test_watches_end() -> None:
     run, _ = made(matrix(1) @ matrix(2))
-    for _ in range(RUNS + 1):
-        assert run.planned.watch is not None
+    for _ in range(TIMED_RUNS + 1):
+        assert run.state.watch is not None
         execute(run)
-    assert run.planned.watch is None
+    assert run.state.watch is None

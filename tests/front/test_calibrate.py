@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -14,15 +17,18 @@ from tensorel.cli import main
 from tensorel.costs import SHIPPED, Costs
 from tensorel.engines.binding import bind
 from tensorel.errors import TypeError_
-from tensorel.front import calibrate as module
+from tensorel.front.tools import calibrate as module
+
+pytestmark = pytest.mark.effort("full")  # no block with settings of its own
 
 
 @pytest.fixture(autouse=True)
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    before = config.current().costs
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("TENSOREL_COSTS", raising=False)
-    monkeypatch.setattr(config, "_default", None)
-    return tmp_path / "tensorel" / "costs"
+    yield tmp_path / "tensorel" / "costs"
+    config.set_default(costs=before)
 
 
 def values(c: Costs) -> dict[str, float]:
@@ -30,19 +36,21 @@ def values(c: Costs) -> dict[str, float]:
 
 
 def test_costs_are_kept(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = replace(SHIPPED, step=1.5, call=30000.0)
+    mine = replace(SHIPPED, step=2.5, call=30000.0)
     path = costs.save(mine)
     assert path is not None and Path(path).parent == own_folder
     assert own_folder.stat().st_mode & 0o777 == 0o700
     assert values(costs.load()) == values(mine)
-    assert values(config.current().costs) == values(mine)
+    code = "from tensorel import config; c = config.current().costs; print(c.step, c.call)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.split() == ["2.5", "30000.0"], "a new process plans by them"
     monkeypatch.setenv("TENSOREL_COSTS", "shipped")
     assert costs.load() is SHIPPED
 
 
 def test_other_machine_other_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     costs.save(replace(SHIPPED, step=1.5))
-    monkeypatch.setattr(costs, "_processor", lambda: "another")
+    monkeypatch.setattr(costs, "processor", lambda: "another")
     assert values(costs.load()) == values(SHIPPED)
 
 
@@ -68,7 +76,7 @@ def test_costs_that_cannot_be_true_are_refused() -> None:
 
 
 def test_calibrate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(module, "SECONDS", 0.0)
+    monkeypatch.setattr(module, "EXPERIMENT_SECONDS", 0.0)
     monkeypatch.setattr(module, "ROUNDS", 1)
     found = tr.calibrate(save=False)
     assert found.path is None and config.current().costs is not found.costs

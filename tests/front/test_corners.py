@@ -81,3 +81,26 @@ def test_random_einsums(terms: list[str], data: st.DataObject) -> None:
     ]
     for text in (",".join(terms) + "->" + kept, ",".join(terms)):
         check(tr.einsum(text, *operands), np.einsum(text, *operands), engine=False)
+
+
+def test_methods_of_arrays() -> None:
+    a = np.array([[0.0, 2.567], [-1.25, 0.0]])
+    t = tr.tensor(a, "csr")
+    assert np.array_equal(t.round(1).to_numpy(), a.round(1))
+    assert np.array_equal(t.clip(-1, 2).to_numpy(), a.clip(-1, 2))
+    assert np.array_equal((t * 1j).conjugate().to_numpy(), (a * 1j).conjugate())
+
+
+def test_an_axis_that_is_not_there_is_caught_as_numpys() -> None:
+    for kind in (ValueError, IndexError, tr.errors.AxisError):
+        with pytest.raises(kind):
+            tr.ones((2, 3)).sum(axis=5)
+    assert tr.can_cast(tr.float64, tr.float32, casting="same_kind")
+    assert not tr.can_cast(tr.float64, tr.float32)
+
+
+def test_errors_name_the_function_that_was_called() -> None:
+    for make in (tr.zeros, tr.ones):
+        for shape in (-1, 2**61):
+            with pytest.raises(tr.errors.ShapeError, match=f"^{make.__name__}: "):
+                make(shape)

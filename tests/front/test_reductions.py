@@ -64,7 +64,7 @@ def test_dtype_initial_and_correction() -> None:
     check(a.var(1, correction=1), x.var(1, ddof=1))
     check(a.std(ddof=2), x.std(ddof=2))
     check(a.mean(dtype="complex128"), x.mean(dtype="complex128"))
-    with pytest.raises(errors.TypeError_, match="not both"):
+    with pytest.raises(errors.ValueError_, match="not both"):
         a.var(correction=1, ddof=1)
 
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from tensorel import config
 from tensorel.errors import MemoryLimitError, StorageError
-from tensorel.io import mtx as mtx_module
-from tensorel.io import text as text_module
 from tensorel.io.files import read, write
-from tensorel.io.textout import write_entries
+from tensorel.io.text import mtx as mtx_module
+from tensorel.io.text import reader as text_module
+from tensorel.io.text.writer import write_entries
 from tensorel.storage.convert import from_coo, from_dense, to_dense, to_format
 
 FIELDS = ("real", "double", "integer", "unsigned-integer", "complex", "pattern")
@@ -195,7 +195,7 @@ def test_coordinate_kinds_as_scipy(
     tmp_path: Path, field: str, symmetry: str, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scipy_io = pytest.importorskip("scipy.io")
-    monkeypatch.setattr(mtx_module, "_MANY", many)
+    monkeypatch.setattr(mtx_module, "MIN_THREADED_ENTRIES", many)
     rng = np.random.default_rng(2)
     path = tmp_path / "a.mtx"
     if not allowed(field, symmetry):
@@ -305,7 +305,7 @@ def test_malformed_headers(tmp_path: Path, head: str, body: str) -> None:
 
 
 def test_line_numbers_in_later_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_module, "_BLOCK", 1 << 10)
+    monkeypatch.setattr(text_module, "BLOCK_BYTES", 1 << 10)
     rows = [f"{k + 1} {k + 1} {k}.5" for k in range(2000)]
     good = mtx(tmp_path / "a.mtx", "2000 2000 2000\n" + "\n".join(rows) + "\n")
     assert np.array_equal(read(good).arrays["val"], np.arange(2000) + 0.5)

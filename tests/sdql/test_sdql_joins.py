@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -9,15 +10,16 @@ import pytest
 
 import tensorel as tr
 from tensorel.config import current
-from tensorel.engines import local
+from tensorel.engines.in_process import engine
+from tensorel.errors import ExtentWarning
 
 rng = np.random.default_rng(4)
 V = np.arange(1.0, 7.0)
 
 
 def cost(t: tr.Tensor) -> float:
-    bound = local.bind([t.node], [None], current())
-    return local.plan_for(bound, [None], current(), anew=True).plan.cost
+    bound = engine.bind([t.node], [None], current())
+    return engine.plan_for(bound, [None], current(), anew=True).plan.cost
 
 
 @pytest.mark.parametrize("keys", [[0, 3, 3, 1, 0, 2], [0, 9, 3, -1, -7, 2], [5, 5, 5, 5, 5, 5]])
@@ -76,3 +78,42 @@ def test_arrays_cost_about_what_the_format_costs(text: str, subscripts: str, tim
     wanted = tr.einsum(subscripts, *matrices, *([x] if "in X" in text else []))
     assert np.allclose(found.to_numpy(), wanted.to_numpy())
     assert cost(found) < times * cost(wanted)
+
+
+UNEQUAL: dict[str, tuple[str, Callable[[np.ndarray, np.ndarray], object]]] = {
+    "sum(<(i, j), a> in A, <j, x> in X) { i -> a * x }": (
+        "ij,j->i", lambda a, x: a[:, :4] @ x[:4]),
+    "sum(<i, r> in A) { i -> sum(<j, a> in r) a * X(j) }": (
+        "ij,j->i", lambda a, x: a[:, :4] @ x[:4]),
+    "sum(<j, x> in X) sum(<(i, k), a> in A) if (j == k) then { i -> a * x }": (
+        "ij,j->i", lambda a, x: a[:, :4] @ x[:4]),
+    "sum(<(i, j), a> in A, <(k, i), b> in A) { (k, j) -> a * b }": (
+        "ij,ki->kj", lambda a, x: a[:, :3] @ a),
+    "sum(<(i, i), a> in A) a": ("ii->", lambda a, x: np.trace(a)),
+}
+
+
+@pytest.mark.parametrize("text", UNEQUAL)
+@pytest.mark.parametrize("longer", [False, True])
+def test_axes_of_unequal_extents_are_joined_with_a_warning(text: str, longer: bool) -> None:
+    """The dictionaries of the language have different keys; users of arrays must hear of it."""
+    subscripts, wanted = UNEQUAL[text]
+    a, x = rng.random((3, 4 if longer else 5)), rng.random(5 if longer else 4)
+    given = {"A": tr.tensor(a, "csr"), **({"X": x} if "X" in text else {})}
+    with pytest.warns(ExtentWarning, match="joined with axis"):
+        found = tr.sdql(text, **given).to_numpy()
+    with pytest.raises(ValueError):
+        np.einsum(subscripts, *[a] * text.count("in A"), *([x] if "X" in text else []))
+    assert np.allclose(found, wanted(a, x))
+
+
+def test_ranges_and_equal_extents_are_joined_in_silence() -> None:
+    a = rng.random((3, 5))
+    given = {"A": tr.tensor(a, "csr"), "X": np.ones(5)}
+    assert np.allclose(
+        tr.sdql("sum(<(i, j), a> in A, <j, _> in 0:3) { i -> a }", **given), a[:, :3].sum(1))
+    assert np.allclose(
+        tr.sdql("sum(<(i, j), a> in A, <j, x> in X(1:3)) { i -> a * x }", **given),
+        a[:, 1:3].sum(1))
+    assert np.allclose(
+        tr.sdql("sum(<(i, j), a> in A, <j, x> in X) { i -> a * x }", **given), a.sum(1))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sdql_programs import fuzz_sdql
 
 import tensorel as tr
 from tensorel.errors import ParseError
@@ -14,7 +15,6 @@ from tensorel.sdql.desugar import desugar
 from tensorel.sdql.meaning import dense, meaning, table
 from tensorel.sdql.parser import parse
 from tensorel.sdql.typing import Type, Types
-from tensorel.testing.sdql_programs import fuzz_sdql
 
 A = np.array([[0.0, 2, 0], [0, 0, 0], [1, 0, 3]])
 V = np.array([0.0, 4, 0, 5, 0, 0])
@@ -153,6 +153,21 @@ def test_truth_values_are_a_semiring() -> None:
     assert both("{ 1 -> V(1) > 3 } * { 1 -> V(3) > 3 }", V=V) == [False, True]
     assert both("(V(1) > 3) + (V(3) > 9)", V=V) is True
     assert both("sum(<i, v> in V) 2 * (v > 4)", V=V) == 2
+
+
+@pytest.mark.parametrize(("text", "wanted"), [
+    ("(sum(<i, b> in B) b) + 1", 2),
+    ("2 * (sum(<i, b> in B) b)", 2),
+    ("(sum(<i, b> in B) { i % 2 -> b }) + { 0 -> 1 }", [2, 1]),
+    ("-(sum(<i, b> in B) { i % 2 -> b })", [-1, -1]),
+    ("(sum(<i, b> in B) { i % 2 -> b }) / 2.0", [0.5, 0.5]),
+    ("if (B(0)) then sum(<i, b> in B) { i % 2 -> b } else { 0 -> 2.5 }", [1, 1]),
+    ("let D = sum(<i, b> in B) { i % 2 -> b } in sum(<k, v> in D) { k -> v * 2 }", [2, 2]),
+    ("sum(<k, v> in sum(<i, b> in B) { i % 2 -> b }) { 0 -> -v }", [-2]),
+    ("sum(<k, v> in sum(<i, b> in B) { i % 2 -> b }) (if (k > 0) then v else 3)", 4),
+])
+def test_truth_values_are_added_before_they_are_numbers(text: str, wanted: object) -> None:
+    assert both(text, B=np.array([True, True, True, False])) == wanted
 
 
 def test_shortest_paths() -> None:

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
+from sdql_texts import check_text, sample_text
 from sdql_trees import EXPRS, SCRIPTS
 
 from tensorel.errors import ParseError
 from tensorel.sdql import parser
 from tensorel.sdql import syntax as s
 from tensorel.sdql.functions import FUNCTIONS
-from tensorel.sdql.parser import DEPTH, parse
+from tensorel.sdql.parser import MAX_DEPTH, parse
 from tensorel.sdql.printer import show, show_script
 from tensorel.sdql.script import parse_script
-from tensorel.testing.sdql_texts import check_text, sample_text
 
 
 @settings(max_examples=400, deadline=None)
@@ -133,7 +133,7 @@ def test_wrong_statements(text: str) -> None:
 def test_deep_nesting_is_refused_by_us(piece: tuple[str, str, str]) -> None:
     before, middle, after = piece
     deep = before * 5000 + middle + after * 5000
-    with pytest.raises(ParseError, match=f"nested more than {DEPTH} deep"):
+    with pytest.raises(ParseError, match=f"nested more than {MAX_DEPTH} deep"):
         parse(deep)
     parse(before * 20 + middle + after * 20)
 

@@ -15,12 +15,13 @@ from mmap import ACCESS_READ, mmap
 import numpy as np
 import numpy.typing as npt
 
+from tensorel.base.directory import Directory
 from tensorel.catalog import disk
-from tensorel.catalog.records import ArrayFile
+from tensorel.catalog.records import ArrayFile, checksum_of, stem
 from tensorel.errors import DatabaseError
 
 AnyArray = npt.NDArray[np.generic]
-_PIECE = 1 << 22
+_PIECE_BYTES = 1 << 22
 
 
 def _header(dtype: np.dtype[np.generic], length: int) -> bytes:
@@ -31,43 +32,42 @@ def _header(dtype: np.dtype[np.generic], length: int) -> bytes:
     return made.getvalue()
 
 
-def keep(folder: str, array: AnyArray, there: Collection[str]) -> ArrayFile:
-    """The array in its file, written unless it is there and whole."""
+def keep(folder: Directory, array: AnyArray, there: Collection[str], tag: str) -> ArrayFile:
+    """Write the array to its file, unless a whole file is there."""
     flat = np.ascontiguousarray(array).reshape(-1)
     header = _header(flat.dtype, flat.size)
     data = flat.view(np.uint8).data
     digest = hashlib.sha256(header)
     digest.update(data)
-    found = ArrayFile(digest.hexdigest(), flat.dtype.str, int(flat.size))
-    path = os.path.join(folder, found.file)
-    with disk.telling(f"{path} cannot be written"):
-        if found.file not in there or not _is_whole(path, found.sha256):
-            disk.write_new(folder, found.file, (header, data))
+    found = ArrayFile(stem(tag, digest.hexdigest()), flat.dtype.str, int(flat.size))
+    with disk.telling(f"{folder.place(found.file)} cannot be written"):
+        if found.file not in there or not _is_whole(folder, found.file):
+            disk.write_new(folder, found.file, (header, data), tag)
     return found
 
 
-def _is_whole(path: str, sha256: str) -> bool:
+def _is_whole(folder: Directory, name: str) -> bool:
     try:
-        return _checksum(path) == sha256
+        return _checksum(folder, name) == checksum_of(name)
     except OSError:
         return False
 
 
-def _checksum(path: str) -> str:
+def _checksum(folder: Directory, name: str) -> str:
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while piece := file.read(_PIECE):
+    with open(folder.open(name), "rb") as file:
+        while piece := file.read(_PIECE_BYTES):
             digest.update(piece)
     return digest.hexdigest()
 
 
-def mapped(folder: str, array: ArrayFile) -> AnyArray:
-    """The array over the pages of its file; nothing is read until somebody looks."""
-    path, dtype = os.path.join(folder, array.file), np.dtype(array.dtype)
+def mapped(folder: Directory, array: ArrayFile) -> AnyArray:
+    """The array over the pages of its file, which are read when they are used."""
+    path, dtype = folder.place(array.file), np.dtype(array.dtype)
     header = _header(dtype, array.length)
     size = len(header) + array.length * dtype.itemsize
     with disk.telling(f"{path} cannot be read"):
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = folder.open(array.file)
         try:
             there = os.fstat(file).st_size
             if there != size:
@@ -83,10 +83,11 @@ def mapped(folder: str, array: ArrayFile) -> AnyArray:
     return np.frombuffer(pages, dtype, array.length, len(header))
 
 
-def verify(path: str, sha256: str) -> None:
-    """The content of a file is what its name says."""
+def verify(folder: Directory, name: str) -> None:
+    """Compare the content of a file with the checksum in its name."""
+    path = folder.place(name)
     with disk.telling(f"{path} cannot be read"):
-        found = _checksum(path)
-    if found != sha256:
+        found = _checksum(folder, name)
+    if found != checksum_of(name):
         raise DatabaseError(f"{path} is damaged: its checksum is not the one in the catalog",
                             hint="restore the folder from a copy; other tensors can still be read")

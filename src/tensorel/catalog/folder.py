@@ -1,16 +1,21 @@
 """A database in a folder.
 
-    lock                     locked by the process that writes
+    tensorel-database            says that the folder is a database, with its tag (see ``marker``)
+    lock                         locked by the process that writes
+    writer.json                  who that is
     catalog-000000000012.json    what the database holds since commit 12; the last one counts
-    data/<sha256>.npy        physical arrays
-    data/<sha256>.json       statistics
+    data/<tag>-<sha256>.npy      physical arrays
+    data/<tag>-<sha256>.json     statistics
 
 Files are never changed. A commit writes new data files, synchronizes them and their folder, and
-then makes the next catalog appear by one rename: a reader, or who comes after a crash, finds the
-old catalog or the new one, and all files that it names. A file that is in the folder and in no
-catalog may be half synchronized, so it is never relied on. Who reads holds a shared lock on the
-catalog it uses. Catalogs that nobody uses, and data files that only they name, are removed by the
-next commit.
+then makes the next catalog appear by one rename: readers, also after a crash, find the old catalog
+or the new one, and all files that it names. A file that is in the folder and in no catalog may be
+half synchronized, so it is never relied on. A reader holds a shared lock on the catalog that it
+uses. The next commit removes catalogs without readers, data files that only these name, and files
+with the database's tag that no catalog names, and nothing else.
+
+Both folders are open as long as the database is, and files are opened in them (``directory``): no
+link is followed, and renaming a folder does not lead us elsewhere.
 """
 
 from __future__ import annotations
@@ -18,52 +23,60 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 import threading
+import warnings
 from collections import OrderedDict
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 
-from tensorel.catalog import arrays, disk, locks, statistics
+from tensorel.base.directory import Directory, read_whole
+from tensorel.catalog import arrays, axis_files, disk, locks, marker, statistics
 from tensorel.catalog.formats import format_of, text_of
 from tensorel.catalog.records import (
     About,
+    ArrayFile,
     Entry,
     Form,
     State,
-    alternatives,
+    checksum_of,
     damaged,
     files_of,
     from_text,
+    is_of,
     statistics_file,
+    stem,
     to_text,
 )
 from tensorel.errors import DatabaseError
-from tensorel.io.npz import compact, fill_texts, fill_value
-from tensorel.io.validate import checked
-from tensorel.stats.facts import TensorStats
+from tensorel.io.guard import DAMAGE
+from tensorel.io.npz import fill_texts, fill_value
+from tensorel.io.validate import checked, outside
+from tensorel.stats.collected.facts import TensorStats
+from tensorel.storage.identity import AnyArray, compact
 from tensorel.storage.stored import Stored
 
 _CATALOG = re.compile(r"catalog-([0-9]{12})\.json")
-_DATA, _LOCK = "data", "lock"
-#: A reader tries so often to get hold of a catalog while others are being committed.
-_ATTEMPTS = 1000
-#: So many tensors stay mapped.
-_KEPT = 128
+_DATA = "data"
+#: No catalog and no statistics of ours have more bytes.
+_MAX_FILE_BYTES = 1 << 30
+#: How often a reader tries to lock the last catalog while others are committed.
+_MAX_ATTEMPTS = 1000
+#: Tensors that stay mapped.
+_MAX_MAPPED_TENSORS = 128
 
 
 class Folder:
-    """The store of a database on disk. One thread at a time may be between ``begin`` and ``end``;
-    the caller sees to that."""
+    """The store of a database on disk. One thread at a time may be between ``begin`` and ``end``,
+    which callers ensure."""
 
     _writer: int | None = None
     _held: int | None = None
+    _data: Directory
 
     def __init__(self, path: str, read_only: bool = False, wait: float = 5.0) -> None:
         self.path = os.path.abspath(path)
-        self.data = os.path.join(self.path, _DATA)
         self.read_only = read_only
         self._swept = False
         self._there: set[str] = set()
@@ -73,27 +86,31 @@ class Folder:
         self.state: State[Entry] = State(0, {}, {})
         self._seen: dict[int, State[Entry]] = {}
         with disk.telling(f"{self.path} cannot be opened"):
-            if not read_only:
-                os.makedirs(self.path, exist_ok=True)
+            made = not read_only and _make(self.path)
+            self._root = Directory.at(self.path)
+            #: None in a database of an earlier version, until it is written to.
+            self._tag = marker.read(self._root)
             if not self._generations():
-                self._create(wait)
+                self._create(wait, made)
             self._hold()
+            self._data = self._root.folder(_DATA)
+            _warn_if_open_to_all(self._root, self._data)
 
     # -- reading ------------------------------------------------------------------------------
     def _generations(self) -> list[int]:
-        found = (_CATALOG.fullmatch(name) for name in os.listdir(self.path))
+        found = (_CATALOG.fullmatch(name) for name in self._root.names())
         return sorted([int(m[1]) for m in found if m])
 
     def _catalog(self, generation: int) -> str:
-        return os.path.join(self.path, f"catalog-{generation:012d}.json")
+        return f"catalog-{generation:012d}.json"
 
     def _hold(self) -> None:
         """Lock and read the last catalog."""
-        for _ in range(_ATTEMPTS):
+        for _ in range(_MAX_ATTEMPTS):
             newest = max(self._generations(), default=0)
             if newest and newest == self.state.generation:
                 return
-            file = locks.share(self._catalog(newest)) if newest else None
+            file = locks.share(self._root, self._catalog(newest)) if newest else None
             if file is None:
                 continue
             try:
@@ -112,9 +129,9 @@ class Folder:
     def _read(self, generation: int, file: int) -> State[Entry]:
         if generation in self._seen:
             return self._seen[generation]
-        where = self._catalog(generation)
+        where = self._root.place(self._catalog(generation))
         with open(file, "rb", closefd=False) as stream:
-            state = from_text(stream.read(), where)
+            state = from_text(read_whole(stream, _MAX_FILE_BYTES), where)
         if state.generation != generation:
             raise damaged(where)
         return state
@@ -141,33 +158,36 @@ class Folder:
     def _load(self, entry: Entry) -> Stored:
         forms = [self._form(entry, form) for form in entry.forms]
         if forms[1:]:
-            forms[0].facts["alternatives"] = tuple(forms[1:])
-        self._learned[entry] = [_stats(form) for form in forms]
+            forms[0].alternatives = tuple(forms[1:])
+        forms[0].axes = axis_files.loaded(
+            entry.axes, entry.shape, lambda a: arrays.mapped(self._data, a), self.path)
+        self._learned[entry] = [form.derived.stats for form in forms]
         return forms[0]
 
     def _form(self, entry: Entry, form: Form) -> Stored:
         dtype = np.dtype(entry.dtype)
         format_ = format_of(form.format, self.path, entry.shape, dtype)
         fill = fill_value(list(entry.fill), dtype, self.path)
-        found = {n: arrays.mapped(self.data, a) for n, a in form.arrays}
-        made = Stored(format_, entry.shape, dtype, fill, found)
+        found = {n: arrays.mapped(self._data, a) for n, a in form.arrays}
+        made = outside(format_, entry.shape, dtype, fill, found, self.path)
         if form.statistics is not None:
             statistics.give(made, self._statistics(form.statistics, entry.shape))
         return made
 
-    def _statistics(self, sha256: str, shape: tuple[int, ...]) -> TensorStats:
-        path = os.path.join(self.data, statistics_file(sha256))
-        with disk.telling(f"{path} cannot be read"), open(path, "rb") as file:
-            text = file.read()
-        if hashlib.sha256(text).hexdigest() != sha256:
+    def _statistics(self, stem: str, shape: tuple[int, ...]) -> TensorStats:
+        name = statistics_file(stem)
+        path = self._data.place(name)
+        with disk.telling(f"{path} cannot be read"):
+            text = self._data.read(name, _MAX_FILE_BYTES)
+        if hashlib.sha256(text).hexdigest() != checksum_of(stem):
             raise damaged(path)
         try:
             return statistics.from_text(text, shape)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except DAMAGE as error:
             raise damaged(path) from error
 
     def _forget(self) -> None:
-        while len(self._loaded) > _KEPT:
+        while len(self._loaded) > _MAX_MAPPED_TENSORS:
             entry, _ = self._loaded.popitem(last=False)
             del self._learned[entry]
 
@@ -176,10 +196,11 @@ class Folder:
         tensors."""
         for name, entry in self.current().tensors.items():
             for file in entry.files():
-                arrays.verify(os.path.join(self.data, file), file.partition(".")[0])
+                arrays.verify(self._data, file)
             loaded = self._load(entry)
-            for form in (loaded, *alternatives(loaded)):
-                checked(form, f"{self.path}[{name!r}]")
+            for form in (loaded, *loaded.alternatives):
+                checked(form.format, form.shape, form.dtype, form.fill, form.arrays,
+                        f"{self.path}[{name!r}]")
 
     # -- writing ------------------------------------------------------------------------------
     def begin(self, wait: float) -> State[Entry]:
@@ -188,9 +209,11 @@ class Folder:
             raise DatabaseError(f"{self.path} is open for reading only",
                                 hint="connect without read_only=True to write")
         with disk.telling(f"{self.path} cannot be written"):
-            self._writer = locks.lock_writer(os.path.join(self.path, _LOCK), wait)
+            self._writer = locks.lock_writer(self._root, wait)
             try:
                 found = self.current()
+                self._tag = marker.read(self._root) or marker.mark(self._root)
+                locks.sign(self._root, self._tag)
                 self._there = files_of(found)
                 return found
             except BaseException:
@@ -205,45 +228,51 @@ class Folder:
 
     def keep(self, stored: Stored) -> Entry:
         """Write the tensor's files; they count once a state with the entry is committed."""
-        self._swept = False  # should this transaction fail, its files are nobody's
-        forms = tuple([self._keep(form) for form in (stored, *alternatives(stored))])
-        return Entry(stored.shape, stored.dtype.name, tuple(fill_texts(stored.fill)), forms)
+        self._swept = False  # if this transaction fails, its files belong to no catalog
+        forms = tuple([self._keep(form) for form in (stored, *stored.alternatives)])
+        axes = axis_files.kept(stored.axes, self._keep_array)
+        return Entry(stored.shape, stored.dtype.name, tuple(fill_texts(stored.fill)), forms, axes)
+
+    def _keep_array(self, array: AnyArray) -> ArrayFile:
+        assert self._tag is not None, "keep without begin"
+        found = arrays.keep(self._data, array, self._there, self._tag)
+        self._there.add(found.file)
+        return found
 
     def _keep(self, stored: Stored) -> Form:
         text = text_of(stored)
-        found = [(n, arrays.keep(self.data, a, self._there)) for n, a in compact(stored).items()]
-        self._there.update([a.file for _, a in found])
+        found = [(n, self._keep_array(a)) for n, a in compact(stored).items()]
         return Form(text, tuple(found), self._keep_text(statistics.gathered(stored)))
 
     def _keep_text(self, text: bytes | None) -> str | None:
         if text is None:
             return None
-        sha256 = hashlib.sha256(text).hexdigest()
-        name = statistics_file(sha256)
-        path = os.path.join(self.data, name)
-        with disk.telling(f"{path} cannot be written"):
+        assert self._tag is not None, "keep without begin"
+        made = stem(self._tag, hashlib.sha256(text).hexdigest())
+        name = statistics_file(made)
+        with disk.telling(f"{self._data.place(name)} cannot be written"):
             if name not in self._there:
-                disk.write_new(self.data, name, (text,))
+                disk.write_new(self._data, name, (text,), self._tag)
         self._there.add(name)
-        return sha256
+        return made
 
     def commit(self, state: State[Entry]) -> None:
-        """Make ``state`` the last one: the old state or this one survives whatever happens."""
-        assert self._writer is not None, "commit without begin"
+        """Make ``state`` the last one: whatever happens, the old state or this one survives."""
+        assert self._writer is not None and self._tag is not None, "commit without begin"
         new = replace(state, generation=self.state.generation + 1)
-        where = self._catalog(new.generation)
-        with disk.telling(f"{where} cannot be written"):
-            files = files_of(new) - files_of(self.state)
-            disk.sync_all([*(os.path.join(self.data, f) for f in files), self.data])
-            disk.write_new(self.path, os.path.basename(where), (to_text(new),), durable=True)
-            disk.sync(self.path)
+        name = self._catalog(new.generation)
+        with disk.telling(f"{self._root.place(name)} cannot be written"):
+            disk.sync_all(self._data, files_of(new) - files_of(self.state))
+            disk.write_new(self._root, name, (to_text(new),), self._tag, durable=True)
+            self._root.sync()
         self._seen[new.generation] = new
         with self._guard, disk.telling(f"{self.path} cannot be read"):
             self._hold()
             self._collect()
 
     def _collect(self) -> None:
-        """Remove the catalogs that nobody uses, and files that no other catalog names."""
+        """Remove catalogs without readers, files that only these name, and files of ours that no
+        catalog names."""
         used, dropped = files_of(self.state), set[str]()
         for generation in self._generations():
             if generation == self.state.generation:
@@ -252,41 +281,46 @@ class Folder:
                 files = files_of(self._peek(generation))
             except (DatabaseError, OSError):
                 return  # what it names is not known: nothing is removed
-            if locks.remove_unshared(self._catalog(generation)):
+            if locks.remove_unshared(self._root, self._catalog(generation)):
                 dropped |= files
             else:
                 used |= files
         if not self._swept:
-            dropped |= set(os.listdir(self.data))
-            self._remove_temporary(os.listdir(self.path))
+            dropped.update(self._nobodys(self._data))
+            for name in self._nobodys(self._root):
+                self._root.remove(name)
             self._swept = True
         for name in dropped - used:
-            disk.remove(os.path.join(self.data, name))
+            self._data.remove(name)
+
+    def _nobodys(self, folder: Directory) -> list[str]:
+        """Files that were written to this database, and may be in no catalog."""
+        assert self._tag is not None
+        return [n for n in folder.names()
+                if disk.tag_of(n) == self._tag or (folder is self._data and is_of(self._tag, n))]
 
     def _peek(self, generation: int) -> State[Entry]:
-        with open(self._catalog(generation), "rb") as stream:
+        with open(self._root.open(self._catalog(generation)), "rb") as stream:
             return self._read(generation, stream.fileno())
 
-    def _remove_temporary(self, names: Iterable[str]) -> None:
-        for name in names:
-            if name.startswith(disk.TEMPORARY):
-                disk.remove(os.path.join(self.path, name))
-
-    def _create(self, wait: float) -> None:
+    def _create(self, wait: float, made: bool) -> None:
+        """Make an empty folder a database, or finish what another process began. ``made``: the
+        folder itself is new."""
         if self.read_only:
             raise DatabaseError(f"{self.path} holds no database",
                                 hint="connect without read_only=True to make one")
-        strange = [n for n in os.listdir(self.path)
-                   if n not in (_DATA, _LOCK) and not n.startswith(disk.TEMPORARY)]
-        if strange and not self._generations():
-            raise DatabaseError(
-                f"{self.path} is not a database, and not empty: it holds {strange[0]!r}",
-                hint="give the path of a new folder")
-        self._writer = locks.lock_writer(os.path.join(self.path, _LOCK), wait)
+        if self._tag is None:
+            self._tag = marker.claim(self._root)
+        self._writer = locks.lock_writer(self._root, wait)
         try:
             if not self._generations():
-                os.makedirs(self.data, exist_ok=True)
-                disk.sync(os.path.dirname(self.path))
+                self._root.make_folder(_DATA, 0o775)
+                self._data = self._root.folder(_DATA)
+                if self._data.names():
+                    raise DatabaseError(f"{self.path} has lost its catalog; its data are there",
+                                        hint="restore the folder from a copy")
+                if made:
+                    _sync_parent(self.path)
                 self.commit(self.state)
         finally:
             self.end()
@@ -305,15 +339,15 @@ class Folder:
         return replace(state, tensors=tensors)
 
     def has_learned(self) -> bool:
-        """Whether ``relearn`` has anything to say."""
+        """Whether ``relearn`` would change the state."""
         return any(t is not None for e, s in self._loaded.items() for t in self._news(e, s))
 
     def _news(self, entry: Entry, stored: Stored) -> list[bytes | None]:
-        forms = (stored, *alternatives(stored))
+        forms = (stored, *stored.alternatives)
         return [statistics.learned(s, b) for s, b in zip(forms, self._learned[entry])]
 
     def close(self) -> None:
-        """Let go of the catalog; mapped tensors stay readable."""
+        """Unlock the catalog; mapped tensors stay readable."""
         with self._guard:
             self._loaded.clear()
             self._learned.clear()
@@ -321,6 +355,8 @@ class Folder:
             if self._held is not None:
                 os.close(self._held)
                 self._held = None
+            self._root.close()
+            self._data.close()
 
     def __del__(self) -> None:
         for file in (self._held, self._writer):
@@ -328,11 +364,27 @@ class Folder:
                 os.close(file)
 
     def forked(self) -> None:
-        """In the child of a fork: the parent alone writes. Closing lets go of no lock, as the
-        parent has the same file open."""
+        """In the child of a fork: only the parent goes on writing. Closing the file here releases
+        no lock, because the parent has it open too."""
         self._guard = threading.RLock()
         self.end()
 
 
-def _stats(stored: Stored) -> TensorStats | None:
-    return cast("TensorStats | None", stored.facts.get("stats"))
+def _make(path: str) -> bool:
+    """Make the folder if there is none; whether it was made."""
+    if os.path.isdir(path):
+        return False
+    os.makedirs(path, mode=0o775, exist_ok=True)
+    return True
+
+
+def _sync_parent(path: str) -> None:
+    with Directory.at(os.path.dirname(path)) as parent:
+        parent.sync()
+
+
+def _warn_if_open_to_all(*folders: Directory) -> None:
+    for folder in folders:
+        if folder.facts().st_mode & stat.S_IWOTH:
+            warnings.warn(f"everybody on this machine can change the database {folder.path}; "
+                          f"forbid it with chmod o-w", stacklevel=4)

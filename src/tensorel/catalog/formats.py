@@ -1,4 +1,4 @@
-"""Formats by texts that a later process understands."""
+"""Formats as texts that a later process understands."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tensorel.storage.stored import Stored
 
 
 def text_of(stored: Stored) -> str:
-    """A text that ``resolve`` makes the tensor's format of, or one of the same levels: a user's
-    mapping that is CSR in other words is kept as csr."""
+    """A text from which ``resolve`` makes the tensor's format, or one with the same levels: a
+    user's mapping that describes CSR is kept as csr."""
     format = stored.format
     for text in (format.text, *_others(format)):
         try:

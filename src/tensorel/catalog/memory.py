@@ -1,8 +1,8 @@
-"""A database in memory: the same as one in a folder, without the folder."""
+"""A database in memory."""
 
 from __future__ import annotations
 
-from tensorel.catalog.records import About, State, alternatives
+from tensorel.catalog.records import About, State
 from tensorel.storage.stored import Stored
 
 
@@ -22,7 +22,7 @@ class Memory:
         return entry
 
     def about(self, entry: Stored) -> About:
-        forms = (entry, *alternatives(entry))
+        forms = (entry, *entry.alternatives)
         return About(entry.shape, entry.dtype.name, tuple([f.format.text for f in forms]),
                      sum([f.nbytes for f in forms]))
 

@@ -1,8 +1,10 @@
 """What a catalog says, and its text.
 
-A catalog file is two lines: ``{"tensorel": 1, "sha256": ...}`` with the checksum of what follows,
-and a JSON object. Files are named by the SHA-256 of their content, so an entry says all that is
-needed to find a file and to check it; a name of a tensor never becomes a name of a file.
+A catalog file is two lines: ``{"tensorel": 2, "sha256": ...}`` with the checksum of what follows,
+and a JSON object. Files are named by the tag of their database and the SHA-256 of their content,
+so an entry says all that is needed to find a file and to check it; a name of a tensor never
+becomes a name of a file. Version 1 had no tags; its files stay as they are. Version 3 has labels of
+axes; a catalog without any is of version 2.
 """
 
 from __future__ import annotations
@@ -10,18 +12,19 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Generic, TypeVar, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from tensorel.algebra.ops import DTYPES
+from tensorel.base.records import dataclass
 from tensorel.errors import DatabaseError
-from tensorel.records import dataclass
-from tensorel.storage.stored import Stored
 
-VERSION = 1
-_NAME = re.compile(r"[0-9a-f]{64}")
+VERSION, _WITHOUT_LABELS = 3, 2
+_READ = (1, 2, 3)
+_STEM = re.compile(r"([0-9a-f]{32}-)?[0-9a-f]{64}")
+_OURS = re.compile(r"([0-9a-f]{32})-[0-9a-f]{64}\.(npy|json)")
 _DTYPES = {d.str for d in DTYPES}
 _KINDS = {d.name for d in DTYPES}
 
@@ -40,7 +43,7 @@ class State(Generic[E]):
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What can be said of a tensor without looking at its entries."""
+    """What is known of a tensor without its entries."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -50,25 +53,36 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class ArrayFile:
-    """One physical array: ``<sha256>.npy``."""
+    """One physical array: ``<stem>.npy``."""
 
-    sha256: str
+    stem: str
     dtype: str
     length: int
 
     @property
     def file(self) -> str:
-        return f"{self.sha256}.npy"
+        return f"{self.stem}.npy"
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One storage of a tensor: the text of its format, its arrays by name, and the checksum of its
-    statistics in ``<sha256>.json``."""
+    """One storage of a tensor: the text of its format, its arrays by name, and the stem of its
+    statistics, ``<stem>.json``."""
 
     format: str
     arrays: tuple[tuple[str, ArrayFile], ...]
     statistics: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AxisEntry:
+    """An axis: its name, and what its labels are: "" (there are none), "text" or a dtype of NumPy
+    (see ``catalog.axis_files``)."""
+
+    name: str | None
+    kind: str
+    zone: str
+    arrays: tuple[ArrayFile, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +93,7 @@ class Entry:
     dtype: str
     fill: tuple[str, ...]
     forms: tuple[Form, ...]
+    axes: tuple[AxisEntry, ...] = ()
 
     @property
     def about(self) -> About:
@@ -91,15 +106,29 @@ class Entry:
                 yield array.file
             if form.statistics is not None:
                 yield statistics_file(form.statistics)
+        for axis in self.axes:
+            for array in axis.arrays:
+                yield array.file
 
 
-def alternatives(stored: Stored) -> tuple[Stored, ...]:
-    """The same tensor in other storages."""
-    return cast("tuple[Stored, ...]", stored.facts.get("alternatives", ()))
+def stem(tag: str, sha256: str) -> str:
+    """The name, without its ending, of a file with that content in the database of that tag."""
+    return f"{tag}-{sha256}"
 
 
-def statistics_file(sha256: str) -> str:
-    return f"{sha256}.json"
+def checksum_of(name: str) -> str:
+    """The SHA-256 in a stem or in the name of a file."""
+    return name.partition(".")[0][-64:]
+
+
+def is_of(tag: str, name: str) -> bool:
+    """Whether a file in the data folder was written to the database with that tag."""
+    found = _OURS.fullmatch(name)
+    return found is not None and found[1] == tag
+
+
+def statistics_file(stem: str) -> str:
+    return f"{stem}.json"
 
 
 def files_of(state: State[Entry]) -> set[str]:
@@ -115,15 +144,21 @@ def to_text(state: State[Entry]) -> bytes:
         "declared": dict(state.declared),
     }
     text = json.dumps(body, separators=(",", ":")).encode() + b"\n"
-    head = {"tensorel": VERSION, "sha256": hashlib.sha256(text).hexdigest()}
+    version = VERSION if any(e.axes for e in state.tensors.values()) else _WITHOUT_LABELS
+    head = {"tensorel": version, "sha256": hashlib.sha256(text).hexdigest()}
     return json.dumps(head).encode() + b"\n" + text
 
 
 def _entry(entry: Entry) -> dict[str, object]:
     forms = [{"format": f.format, "statistics": f.statistics,
-              "arrays": {n: [a.sha256, a.dtype, a.length] for n, a in f.arrays}}
+              "arrays": {n: [a.stem, a.dtype, a.length] for n, a in f.arrays}}
              for f in entry.forms]
-    return {"shape": entry.shape, "dtype": entry.dtype, "fill": entry.fill, "forms": forms}
+    made: dict[str, object] = {"shape": entry.shape, "dtype": entry.dtype,
+                               "fill": entry.fill, "forms": forms}
+    if entry.axes:
+        made["axes"] = [[a.name, a.kind, a.zone, [[f.stem, f.dtype, f.length] for f in a.arrays]]
+                        for a in entry.axes]
+    return made
 
 
 def from_text(text: bytes, where: str) -> State[Entry]:
@@ -134,7 +169,7 @@ def from_text(text: bytes, where: str) -> State[Entry]:
         version, digest = head["tensorel"], head["sha256"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise damaged(where) from error
-    if version != VERSION:
+    if version not in _READ:
         raise DatabaseError(
             f"{where} has version {version!r} of the catalog; this tensorel reads {VERSION}",
             hint="update tensorel")
@@ -159,19 +194,32 @@ def _to_entry(found: Mapping[str, Any]) -> Entry:
     if not forms or found["dtype"] not in _KINDS:
         raise ValueError
     return Entry(tuple([_whole(n) for n in found["shape"]]), found["dtype"],
-                 tuple([_text(t) for t in found["fill"]]), forms)
+                 tuple([_text(t) for t in found["fill"]]), forms,
+                 tuple([_to_axis(*a) for a in found.get("axes", ())]))
+
+
+def _to_axis(name: object, kind: object, zone: object, arrays: Sequence[Sequence[object]]
+             ) -> AxisEntry:
+    made = tuple([_to_array(*a) for a in arrays])
+    if len(made) != {"": 0, "text": 2}.get(_text(kind), 1):
+        raise ValueError(kind)
+    if len(made) == 1:
+        dtype = np.dtype(_text(kind))
+        if dtype.kind not in "biufmM" or dtype.itemsize != np.dtype(made[0].dtype).itemsize:
+            raise ValueError(kind)
+    return AxisEntry(None if name is None else _text(name), _text(kind), _text(zone), made)
 
 
 def _to_form(found: Mapping[str, Any]) -> Form:
     arrays = tuple([(_text(n), _to_array(*a)) for n, a in found["arrays"].items()])
     digest = found["statistics"]
-    return Form(_text(found["format"]), arrays, None if digest is None else _digest(digest))
+    return Form(_text(found["format"]), arrays, None if digest is None else _to_stem(digest))
 
 
-def _to_array(sha256: object, dtype: object, length: object) -> ArrayFile:
+def _to_array(stem: object, dtype: object, length: object) -> ArrayFile:
     if dtype not in _DTYPES or not np.dtype(_text(dtype)).isnative:
         raise ValueError(dtype)
-    return ArrayFile(_digest(sha256), _text(dtype), _whole(length))
+    return ArrayFile(_to_stem(stem), _text(dtype), _whole(length))
 
 
 def _whole(value: object) -> int:
@@ -186,7 +234,7 @@ def _text(value: object) -> str:
     return value
 
 
-def _digest(value: object) -> str:
-    if not _NAME.fullmatch(_text(value)):
+def _to_stem(value: object) -> str:
+    if not _STEM.fullmatch(_text(value)):
         raise ValueError(value)
     return _text(value)

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import binascii
 import json
+import math
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorel.errors import TensorelError
-from tensorel.stats.collect import collect, collected
-from tensorel.stats.facts import Degrees, TensorStats, Tiles, Values
-from tensorel.stats.vectors import Vector
+from tensorel.stats.collected.collect import collect, collected
+from tensorel.stats.collected.count_vectors import Vector
+from tensorel.stats.collected.facts import Degrees, TensorStats, Tiles, Values
+from tensorel.storage.derived import Derived
+from tensorel.storage.limits import require
 from tensorel.storage.stored import Stored
 
 AnyArray = npt.NDArray[np.generic]
 T = TypeVar("T")
 _INTEGERS = "iu"
+_NONE, _TRUTH = type(None), (bool, type(None))
+_KINDS: dict[str, tuple[type, ...]] = {
+    "count": (int,), "nnz": (int, _NONE), "full": (bool,), "vectors": (list,), "sorted": _TRUTH,
+    "unique": _TRUTH}
 
 
 def to_text(stats: TensorStats) -> bytes:
@@ -38,7 +46,7 @@ def to_text(stats: TensorStats) -> bytes:
         "vectors": [_maybe(_vector, v) for v in stats.vectors], "degrees": degrees,
         "distinct": None if stats.distinct is None else [*stats.distinct.items()],
         "spans": stats.spans, "values": _maybe(_values, stats.values),
-        "sorted": stats.sorted, "unique": stats.unique, "symmetric": stats.symmetric,
+        "sorted": stats.sorted, "unique": stats.unique,
         "bandwidth": stats.bandwidth, "tiles": _maybe(_tiles, stats.tiles),
     }
     return json.dumps(body, separators=(",", ":"), default=_plain).encode()
@@ -47,6 +55,11 @@ def to_text(stats: TensorStats) -> bytes:
 def from_text(text: bytes, shape: tuple[int, ...]) -> TensorStats:
     """The statistics of a tensor of that shape."""
     body: dict[str, Any] = json.loads(text)
+    for name, kinds in _KINDS.items():
+        if type(body[name]) not in kinds:
+            raise ValueError(name)
+    if len(body["vectors"]) not in (0, len(shape)):
+        raise ValueError("vectors")
     degrees = body["degrees"]
     return TensorStats(
         shape, body["count"], body["nnz"], body["full"],
@@ -56,29 +69,29 @@ def from_text(text: bytes, shape: tuple[int, ...]) -> TensorStats:
         distinct=_maybe(lambda found: {tuple(x): n for x, n in found}, body["distinct"]),
         spans=_maybe(lambda found: tuple([_maybe(tuple, s) for s in found]), body["spans"]),
         values=_maybe(_to_values, body["values"]), sorted=body["sorted"], unique=body["unique"],
-        symmetric=body["symmetric"], bandwidth=_maybe(tuple, body["bandwidth"]),
+        bandwidth=_maybe(tuple, body["bandwidth"]),
         tiles=_maybe(lambda t: Tiles(shape, tuple(t[0]), _to_array(t[1])), body["tiles"]))
 
 
 def gathered(stored: Stored) -> bytes | None:
-    """The text of the statistics of one pass; None where they cannot be had."""
+    """The text of statistics collected in one pass; None if that is impossible."""
     try:
-        return to_text(collect(stored))
+        return to_text(collect(replace(stored, derived=Derived()) if stored.shared else stored))
     except TensorelError:
         return None
 
 
 def learned(stored: Stored, before: TensorStats | None) -> bytes | None:
-    """The text of what is known by now, if it is more than before."""
+    """The text of what is known, if it is more than before."""
     found = collected(stored)
     return None if found is None or found is before else to_text(found)
 
 
 def give(stored: Stored, stats: TensorStats) -> None:
-    """The tensor knows these statistics, as if it had been looked at."""
-    stored.facts["stats"] = stats
+    """Give the tensor these statistics, as if they had been collected from it."""
+    stored.derived.stats = stats
     if stats.nnz is not None:
-        stored.facts["nonfill"] = stats.nnz
+        stored.derived.nonfill = stats.nnz
 
 
 # -- parts -------------------------------------------------------------------------------------
@@ -100,11 +113,17 @@ def _array(array: AnyArray) -> list[object]:
 
 
 def _to_array(found: list[Any]) -> Any:
-    dtype, shape, text = found
-    made = np.frombuffer(zlib.decompress(binascii.a2b_base64(text)), np.dtype(dtype))
-    if made.dtype.kind not in _INTEGERS:
-        raise ValueError(dtype)
-    return made.reshape(shape)
+    """The array. No more bytes are unpacked than its shape needs, whatever the text holds."""
+    name, shape, text = found
+    dtype = np.dtype(name)
+    if dtype.kind not in _INTEGERS or not all(type(n) is int and n >= 0 for n in shape):
+        raise ValueError(found)
+    size = math.prod(shape) * dtype.itemsize
+    require(size, "the statistics of a tensor")
+    data = zlib.decompressobj().decompress(binascii.a2b_base64(text), size + 1)
+    if len(data) != size:
+        raise ValueError(found)
+    return np.frombuffer(data, dtype).reshape(shape)
 
 
 def _vector(vector: Vector) -> list[object]:

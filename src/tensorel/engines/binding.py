@@ -1,7 +1,7 @@
 """Programs over slots: what plans are made for, and the keys that they are found again by.
 
-A program is a graph of nodes that ends with the call. To find its plan it is written as one flat
-tuple, nodes numbered by first visit; the program over slots is built only where a plan is made."""
+A program is a graph of nodes that is gone after the call. Its plan is found by one flat tuple, with
+nodes numbered by first visit; the program over slots is built only to make a plan."""
 
 from __future__ import annotations
 
@@ -13,30 +13,35 @@ import numpy as np
 
 from tensorel import rules
 from tensorel.config import Config
-from tensorel.ir.nodes import Call, Expr, Lambda, Read, Reduce, Source, Tensor, children, rebuild
-from tensorel.kernels.magnitude import rounded
-from tensorel.kernels.spec import Slot
-from tensorel.storage.format import Format
+from tensorel.ir.nodes import Call, Expr, Lambda, Read, Reduce, Source, Tensor, children
+from tensorel.ir.replacing import replaced
+from tensorel.kernels.lowering.magnitude import rounded
+from tensorel.kernels.lowering.nest import Slot
+from tensorel.storage.refreshing import ready
 from tensorel.storage.stored import Stored
 
 
 class Bound:
     """A program over slots and the tensors for them."""
 
-    __slots__ = ("_nodes", "_refs", "key", "slots", "stored")
+    __slots__ = ("_refs", "key", "nodes", "size", "slots", "stored")
 
     def __init__(self, nodes: Sequence[Tensor], writer: _Writer, key: tuple[object, ...]) -> None:
-        self._nodes, self._refs = nodes, writer.refs
+        self.nodes, self._refs = nodes, writer.refs
         self.slots: list[Source] = writer.slots
         self.stored: dict[str, Stored] = writer.stored
         self.key = key
+        self.size = len(writer.refs)  # tensors and expressions
 
     @property
     def roots(self) -> list[Tensor]:
         """The program with slots in place of stored tensors."""
-        builder = _Builder({n: cast(Source, s) for n, s in self._refs.items()
-                            if type(n) is Source})
-        return [builder.bound(n) for n in self._nodes]
+        return self.over_slots(self.nodes)
+
+    def over_slots(self, nodes: Sequence[Tensor]) -> list[Tensor]:
+        """Parts of the program with slots in place of stored tensors."""
+        return replaced(nodes, {n: cast(Source, s) for n, s in self._refs.items()
+                                if type(n) is Source})
 
 
 def bind(nodes: Sequence[Tensor], formats: Sequence[object], config: Config) -> Bound:
@@ -46,26 +51,30 @@ def bind(nodes: Sequence[Tensor], formats: Sequence[object], config: Config) -> 
         writer.visit(n)
     stats = tuple([class_of(s) for s in writer.stored.values()])
     key = (tuple(writer.parts), tuple([writer.refs[n] for n in nodes]), tuple(formats), stats,
-           config.optimize, config.strict, config.disabled, config.memory, config.workers,
-           config.effort, config.costs, rules.version())
+           settings_of(config))
     return Bound(nodes, writer, key)
+
+
+def settings_of(config: Config) -> tuple[object, ...]:
+    """The settings that plans depend on."""
+    return (config.optimize, config.strict, config.disabled, config.memory, config.workers,
+            config.effort, config.costs, rules.version())
 
 
 def class_of(stored: Stored) -> object:
     """What plans depend on beside the format: about how many entries, and in which other formats
     the same tensor is stored."""
     size = stored.count.bit_length()
-    others = stored.facts.get("alternatives")
-    if others is None:
+    if not stored.alternatives:
         return size
-    return size, tuple([s.kind for s in others])  # type: ignore[attr-defined]
+    return size, tuple([s.kind for s in stored.alternatives])
 
 
 class _Writer:
     """Visits a program once. ``refs``: what stands for a node that was visited: a slot, or the
-    length of ``parts`` after it. Every node begins with its class, so that different programs
-    are different tuples. No closures: a cycle would keep the user's tensors alive until the next
-    collection of garbage."""
+    length of ``parts`` after it. Every node begins with its class, so that different programs are
+    different tuples. It has no closures, because a reference cycle would keep the user's tensors
+    alive until the next collection of garbage."""
 
     __slots__ = ("parts", "refs", "slots", "stored", "strict")
 
@@ -135,71 +144,37 @@ class _Writer:
         """The slot of a stored tensor, made once for each name that the tensor gets."""
         data = source.data
         assert isinstance(data, Stored), "sources of programs hold stored tensors"
+        ready(data)
         name = _letter(len(self.slots))
-        key = f"{name}, strict" if self.strict else name
-        found = data.facts.get(key)
+        most = largest(data) if self.strict else math.inf
+        known = data.derived.slots
+        if known is None:
+            known = data.derived.slots = {}
+        found = known.get((name, most))
         if found is None:
-            fmt, dtypes, thick = data.signature
-            most = largest(data) if self.strict else math.inf
-            slot = Slot(name, fmt, dtypes, most=most, thick=thick)  # type: ignore[arg-type]
-            found = data.facts[key] = Source(slot, source.shape, source.dtype, source.fill)
-        assert isinstance(found, Source)
+            slot = Slot(name, *data.signature, data.whole, most)
+            found = known[name, most] = Source(slot, source.shape, source.dtype, source.fill)
         self.slots.append(found)
         self.stored[name] = data
         return found
 
 
-class _Builder:
-    """Programs with other tensors in place of some."""
-
-    __slots__ = ("exprs", "tensors")
-
-    def __init__(self, instead: dict[Tensor, Source]) -> None:
-        self.tensors: dict[Tensor, Tensor] = dict(instead)
-        self.exprs: dict[Expr, Expr] = {}
-
-    def bound(self, root: Tensor) -> Tensor:
-        done, stack = self.tensors, [root]
-        while stack:
-            node = stack[-1]
-            if node in done:
-                stack.pop()
-                continue
-            below = node.body.reads if isinstance(node, Lambda) else children(node)
-            missing = [cast(Tensor, t) for t in below if t not in done]
-            if missing:
-                stack.extend(reversed(missing))
-            elif isinstance(node, Lambda):
-                done[node] = Lambda(node.axes, self._expr(node.body))
-            else:
-                args = tuple([done[cast(Tensor, t)] for t in below])
-                done[node] = cast(Tensor, rebuild(node, args))
-        return done[root]
-
-    def _expr(self, e: Expr) -> Expr:
-        """An expression whose tensors are bound."""
-        if not e.reads:
-            return e
-        found = self.exprs.get(e)
-        if found is None:
-            match e:
-                case Read():
-                    found = Read(self.tensors[e.tensor], tuple(map(self._expr, e.indices)))
-                case Call():
-                    found = Call(e.op, tuple(map(self._expr, e.args)))
-                case _:
-                    assert isinstance(e, Reduce)
-                    found = Reduce(e.op, e.axes, self._expr(e.body))
-            self.exprs[e] = found
-        return found
-
-
 def largest(stored: Stored) -> float:
     """A bound on the absolute values, the same for all tensors of about the same magnitude."""
-    if stored.dtype.kind in "biu" or type(stored.format).value is not Format.value:
+    if stored.shared:
+        return _largest(stored)
+    found = stored.derived.largest
+    if found is None:
+        found = stored.derived.largest = _largest(stored)
+    return found
+
+
+def _largest(stored: Stored) -> float:
+    values = stored.values
+    if stored.dtype.kind in "biu" or values is None:
         return math.inf  # integers are finite anyway; the format computes its values
     with np.errstate(all="ignore"):
-        most = float(np.abs(stored.arrays["val"]).max(initial=0))
+        most = float(np.abs(values).max(initial=0))
     return rounded(most) if most == most else math.inf
 
 

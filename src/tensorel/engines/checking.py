@@ -12,15 +12,15 @@ from dataclasses import replace
 import numpy as np
 
 from tensorel.config import Config
-from tensorel.engines.binding import bind
-from tensorel.engines.local import evaluate, plan_for
+from tensorel.engines.protocol import Engine
 from tensorel.errors import EngineError, MemoryLimitError
 from tensorel.ir.nodes import Axis, Index, Lambda, Read, Source, Tensor
 from tensorel.storage.convert import from_dense, to_dense
 from tensorel.storage.stored import Stored
 
-CELLS = 4096  # so many cells of a result are compared
-SLOW, FREE = 20.0, 1e8  # a plan may cost so many times the chosen one, or this in any case
+COMPARED_CELLS = 4096  # cells of a result that are compared
+#: A plan is tried if it costs at most so many times the chosen one, or less than the second number.
+MAX_SLOWDOWN, ALLOWED_COST = 20.0, 1e8
 
 #: Other ways to run a program: what is switched off in each.
 OTHERS: tuple[tuple[str, dict[str, object]], ...] = (
@@ -30,7 +30,8 @@ OTHERS: tuple[tuple[str, dict[str, object]], ...] = (
 )
 
 
-def check(nodes: Sequence[Tensor], results: Sequence[Stored], config: Config) -> None:
+def check(engine: Engine, nodes: Sequence[Tensor], results: Sequence[Stored], config: Config
+          ) -> None:
     """Compare results with other plans; raise EngineError where one differs."""
     quiet = replace(config, check=False)
     for node, result in zip(nodes, results):
@@ -38,21 +39,22 @@ def check(nodes: Sequence[Tensor], results: Sequence[Stored], config: Config) ->
             continue
         places = _sample(result.shape)
         source = Source(result, result.shape, result.dtype, result.fill_const)
-        found = to_dense(evaluate([_at(source, places)], quiet, ["dense"])[0])
+        found = to_dense(engine.evaluate([_at(source, places)], quiet, ["dense"])[0])
         part = _at(node, places)
-        chosen = plan_for(bind([part], ["dense"], quiet), ["dense"], quiet).plan.cost
+        chosen = engine.prepare([part], quiet, ["dense"]).plan.cost
         for name, changes in OTHERS:
             changes = {k: v | config.disabled if k == "disabled" else v  # type: ignore[operator]
                        for k, v in changes.items()}
-            _compare(part, found, name, replace(quiet, **changes), chosen)  # type: ignore[arg-type]
+            _compare(engine, part, found, name, replace(quiet, **changes), chosen)  # type: ignore[arg-type]
 
 
-def _compare(part: Tensor, found: np.ndarray, name: str, config: Config, chosen: float) -> None:
-    bound = bind([part], ["dense"], config)
-    if plan_for(bound, ["dense"], config).plan.cost > max(SLOW * chosen, FREE):
+def _compare(engine: Engine, part: Tensor, found: np.ndarray, name: str, config: Config,
+             chosen: float) -> None:
+    limit = max(MAX_SLOWDOWN * chosen, ALLOWED_COST)
+    if engine.prepare([part], config, ["dense"]).plan.cost > limit:
         return
     try:
-        other = to_dense(evaluate([part], config, ["dense"])[0])
+        other = to_dense(engine.evaluate([part], config, ["dense"])[0])
     except MemoryLimitError:
         return
     wrong = ~_close(found, other)
@@ -79,7 +81,7 @@ def _close(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _sample(shape: tuple[int, ...]) -> list[np.ndarray]:
     """Ascending coordinates of each axis, the same in every run."""
     rng = np.random.default_rng(0)
-    each = max(int(CELLS ** (1.0 / max(len(shape), 1))), 1)
+    each = max(int(COMPARED_CELLS ** (1.0 / max(len(shape), 1))), 1)
     return [np.sort(rng.choice(n, each, replace=False)) if n <= 2**20 and n > each
             else np.unique(rng.integers(0, n, each)) if n > each else np.arange(n)
             for n in shape]

@@ -1,290 +1,70 @@
-"""All public names, gathered for ``import tensorel as tr``."""
+"""All public names, gathered for ``import tensorel as tr``: each chapter of the front end says
+which are its own."""
 
 from __future__ import annotations
 
-from tensorel.front.advise import (
-    advise,
+from tensorel.front.array import create, info
+from tensorel.front.array.alternatives import alternatives
+from tensorel.front.array.convert import asarray, from_coo, tensor
+from tensorel.front.array.create import *  # noqa: F403
+from tensorel.front.array.files import read, write
+from tensorel.front.array.info import *  # noqa: F403
+from tensorel.front.array.tensor import Tensor
+from tensorel.front.array.together import compute, explain, persist
+from tensorel.front.array.trace import map, reduce
+from tensorel.front.database.database import Database, connect
+from tensorel.front.functions import (
+    convolution,
+    diagonals,
+    elementwise,
+    joining,
+    nan_reductions,
+    products,
+    reductions,
+    shaping,
+    sorting,
+    ufuncs,
 )
-from tensorel.front.alternatives import (
-    alternatives,
-)
-from tensorel.front.array import (
-    Tensor,
-    compute,
-    explain,
-)
-from tensorel.front.calibrate import (
-    calibrate,
-)
-from tensorel.front.convert import (
-    asarray,
-    from_coo,
-    tensor,
-)
-from tensorel.front.create import (
-    arange,
-    empty,
-    empty_like,
-    eye,
-    from_dlpack,
-    full,
-    full_like,
-    identity,
-    linspace,
-    ones,
-    ones_like,
-    zeros,
-    zeros_like,
-)
-from tensorel.front.einsum import (
-    einsum,
-)
-from tensorel.front.elementwise import (
-    astype,
-    where,
-)
-from tensorel.front.files import (
-    read,
-    write,
-)
-from tensorel.front.info import (
-    __array_namespace_info__,
-    api_version,
-    bool,
-    can_cast,
-    complex64,
-    complex128,
-    e,
-    finfo,
-    float32,
-    float64,
-    iinfo,
-    inf,
-    int8,
-    int16,
-    int32,
-    int64,
-    isdtype,
-    nan,
-    newaxis,
-    pi,
-    result_type,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
-from tensorel.front.joining import (
-    concat,
-    diag,
-    diff,
-    hstack,
-    meshgrid,
-    pad,
-    repeat,
-    roll,
-    split,
-    stack,
-    take,
-    take_along_axis,
-    tile,
-    tril,
-    triu,
-    unstack,
-    vstack,
-)
-from tensorel.front.linalg import (
-    cross,
-    dot,
-    inner,
-    kron,
-    matmul,
-    outer,
-    tensordot,
-    vdot,
-    vecdot,
-)
-from tensorel.front.reductions import (
-    all,
-    any,
-    argmax,
-    argmin,
-    count_nonzero,
-    max,
-    mean,
-    min,
-    prod,
-    std,
-    sum,
-    var,
-)
-from tensorel.front.sdql import (
-    sdql,
-)
-from tensorel.front.session import (
-    Database,
-    connect,
-)
-from tensorel.front.shaping import (
-    broadcast_arrays,
-    broadcast_to,
-    diagonal,
-    expand_dims,
-    flip,
-    matrix_transpose,
-    moveaxis,
-    permute_dims,
-    ravel,
-    reshape,
-    squeeze,
-    swapaxes,
-    trace,
-    transpose,
-)
-from tensorel.front.sorting import (
-    argsort,
-    cumprod,
-    cumsum,
-    cumulative_prod,
-    cumulative_sum,
-    nonzero,
-    searchsorted,
-    sort,
-    topk,
-    unique_all,
-    unique_counts,
-    unique_inverse,
-    unique_values,
-)
-from tensorel.front.storages import (
-    storage,
-)
-from tensorel.front.trace import (
-    map,
-    reduce,
-)
-from tensorel.front.ufuncs import (
-    abs,
-    absolute,
-    acos,
-    acosh,
-    add,
-    allclose,
-    arccos,
-    arccosh,
-    arcsin,
-    arcsinh,
-    arctan,
-    arctan2,
-    arctanh,
-    array_equal,
-    asin,
-    asinh,
-    atan,
-    atan2,
-    atanh,
-    bitwise_and,
-    bitwise_invert,
-    bitwise_left_shift,
-    bitwise_not,
-    bitwise_or,
-    bitwise_right_shift,
-    bitwise_xor,
-    cbrt,
-    ceil,
-    clip,
-    conj,
-    conjugate,
-    copysign,
-    cos,
-    cosh,
-    divide,
-    equal,
-    exp,
-    exp2,
-    expm1,
-    floor,
-    floor_divide,
-    greater,
-    greater_equal,
-    hypot,
-    imag,
-    invert,
-    isclose,
-    isfinite,
-    isinf,
-    isnan,
-    left_shift,
-    less,
-    less_equal,
-    log,
-    log1p,
-    log2,
-    log10,
-    logaddexp,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    maximum,
-    minimum,
-    mod,
-    multiply,
-    nan_to_num,
-    negative,
-    nextafter,
-    not_equal,
-    positive,
-    pow,
-    power,
-    real,
-    reciprocal,
-    remainder,
-    right_shift,
-    rint,
-    round,
-    sign,
-    signbit,
-    sin,
-    sinh,
-    sqrt,
-    square,
-    subtract,
-    tan,
-    tanh,
-    true_divide,
-    trunc,
-)
+from tensorel.front.functions.convolution import *  # noqa: F403
+from tensorel.front.functions.diagonals import *  # noqa: F403
+from tensorel.front.functions.einsum import einsum
+from tensorel.front.functions.elementwise import *  # noqa: F403
+from tensorel.front.functions.joining import *  # noqa: F403
+from tensorel.front.functions.nan_reductions import *  # noqa: F403
+from tensorel.front.functions.products import *  # noqa: F403
+from tensorel.front.functions.reductions import *  # noqa: F403
+from tensorel.front.functions.relations import relation
+from tensorel.front.functions.shaping import *  # noqa: F403
+from tensorel.front.functions.sorting import *  # noqa: F403
+from tensorel.front.functions.ufuncs import *  # noqa: F403
+from tensorel.front.labels.from_table import from_table
+from tensorel.front.languages.comprehension import comprehension
+from tensorel.front.languages.loops import loops
+from tensorel.front.languages.sdql import sdql
+from tensorel.front.languages.sql import sql
+from tensorel.front.languages.storage_mappings import storage
+from tensorel.front.tools.advise import advise
+from tensorel.front.tools.calibrate import calibrate
 
-#: NumPy's spellings of the same functions.
-concatenate = concat
-__array_api_version__ = api_version
+#: NumPy's spelling of the same function.
+concatenate = joining.concat
+__array_api_version__ = info.api_version
 
 __all__ = [
-    "Database", "Tensor", "__array_api_version__", "__array_namespace_info__", "abs", "absolute",
-    "acos", "acosh", "add", "advise", "all", "allclose", "alternatives", "any", "arange", "arccos",
-    "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
-    "array_equal", "asarray", "asin", "asinh", "astype", "atan", "atan2", "atanh", "bitwise_and",
-    "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
-    "bitwise_xor", "bool", "broadcast_arrays", "broadcast_to", "calibrate", "can_cast", "cbrt",
-    "ceil", "clip", "complex128", "complex64", "compute", "concat", "concatenate", "conj",
-    "conjugate", "connect", "copysign", "cos", "cosh", "count_nonzero", "cross", "cumprod",
-    "cumsum", "cumulative_prod", "cumulative_sum", "diag", "diagonal", "diff", "divide", "dot", "e",
-    "einsum", "empty", "empty_like", "equal", "exp", "exp2", "expand_dims", "explain", "expm1",
-    "eye", "finfo", "flip", "float32", "float64", "floor", "floor_divide", "from_coo",
-    "from_dlpack", "full", "full_like", "greater", "greater_equal", "hstack", "hypot", "identity",
-    "iinfo", "imag", "inf", "inner", "int16", "int32", "int64", "int8", "invert", "isclose",
-    "isdtype", "isfinite", "isinf", "isnan", "kron", "left_shift", "less", "less_equal", "linspace",
-    "log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "map", "matmul", "matrix_transpose", "max", "maximum", "mean", "meshgrid", "min",
-    "minimum", "mod", "moveaxis", "multiply", "nan", "nan_to_num", "negative", "newaxis",
-    "nextafter", "nonzero", "not_equal", "ones", "ones_like", "outer", "pad", "permute_dims", "pi",
-    "positive", "pow", "power", "prod", "ravel", "read", "real", "reciprocal", "reduce",
-    "remainder", "repeat", "reshape", "result_type", "right_shift", "rint", "roll", "round", "sdql",
-    "searchsorted", "sign", "signbit", "sin", "sinh", "sort", "split", "sqrt", "square", "squeeze",
-    "stack", "std", "storage", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan",
-    "tanh", "tensor", "tensordot", "tile", "topk", "trace", "transpose", "tril", "triu",
-    "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "unique_all", "unique_counts",
-    "unique_inverse", "unique_values", "unstack", "var", "vdot", "vecdot", "vstack", "where",
-    "write", "zeros", "zeros_like",
+    "Database", "Tensor", "__array_api_version__", "advise", "alternatives", "asarray",
+    "calibrate", "comprehension", "compute", "concatenate", "connect", "einsum", "explain",
+    "from_coo", "from_table", "loops", "map", "persist", "read", "reduce", "relation", "sdql",
+    "sql", "storage", "tensor", "write",
 ]
+__all__ += create.__all__
+__all__ += info.__all__
+__all__ += convolution.__all__
+__all__ += diagonals.__all__
+__all__ += elementwise.__all__
+__all__ += joining.__all__
+__all__ += nan_reductions.__all__
+__all__ += products.__all__
+__all__ += reductions.__all__
+__all__ += shaping.__all__
+__all__ += sorting.__all__
+__all__ += ufuncs.__all__

@@ -9,8 +9,7 @@ import numpy as np
 
 from tensorel.io.npy import AnyArray
 from tensorel.storage.convert import canonical, count_nonfill, dense_view, to_coo
-from tensorel.storage.coo import Coo
-from tensorel.storage.scalars import differs
+from tensorel.storage.entries import Coo, differs
 from tensorel.storage.stored import Stored
 
 Number = bool | int | float | str
@@ -78,8 +77,7 @@ def _sparse_structure(coo: Coo, fill: np.generic) -> _Structure:
     """From the entries unlike the fill; one sort for the symmetry."""
     kept = differs(coo.values, fill)
     if not kept.all():
-        coords = tuple(c[kept] for c in coo.coords)
-        coo = Coo(coords, coo.values[kept], coo.shape, coo.fill, coo.order)
+        coo = coo.where(kept)
     symmetric, bandwidth = None, None
     if _is_square(coo.shape):
         turned = canonical(coo, (1, 0))

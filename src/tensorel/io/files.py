@@ -11,19 +11,15 @@ from pathlib import Path
 from typing import IO, cast
 
 from tensorel.errors import StorageError, TypeError_
-from tensorel.io.mtx import read_mtx, write_mtx
+from tensorel.io.guard import telling
 from tensorel.io.npy import read_npy, write_npy
 from tensorel.io.npz import read_npz, write_npz
-from tensorel.io.ordering import NativeSorter
-from tensorel.io.text import Progress
-from tensorel.io.tns import read_tns, write_tns
-from tensorel.storage import sorting
+from tensorel.io.text.mtx import read_mtx, write_mtx
+from tensorel.io.text.reader import Progress
+from tensorel.io.text.tns import read_tns, write_tns
 from tensorel.storage.convert import to_format
 from tensorel.storage.format import FormatLike
 from tensorel.storage.stored import Stored
-
-# The package's root imports this module: long coordinate lists are sorted natively everywhere.
-sorting.install(NativeSorter())
 
 #: The endings that are read and written.
 SUFFIXES = (".npy", ".npz", ".mtx", ".mtx.gz", ".tns", ".tns.gz")
@@ -47,8 +43,8 @@ def read(
 ) -> Stored:
     """The tensor in a file, in the given format or the one natural for the file.
 
-    .npy gives dense; .npz the format it was written in; .mtx csr (dense for array files); .tns
-    coo. ``shape`` is for .tns, which does not say its own.
+    .npy gives dense; .npz the format it was written in; .mtx csr, or dcsr where nearly all rows are
+    empty (dense for array files); .tns coo. ``shape`` is for .tns, which does not say its own.
 
     >>> read("a.mtx", format="csc").format.name  # doctest: +SKIP
     'csc'
@@ -56,12 +52,15 @@ def read(
     suffix = suffix_of(path)
     if shape is not None and not suffix.startswith(".tns"):
         raise TypeError_(f"{os.fspath(path)}: a shape is given only for .tns files")
-    if suffix.startswith(".mtx"):
-        return read_mtx(path, format, progress=progress)
-    if suffix.startswith(".tns"):
-        return read_tns(path, format, shape=shape, progress=progress)
-    found = read_npy(path) if suffix == ".npy" else read_npz(path)
-    return found if format is None else to_format(found, format)
+    with telling(os.fspath(path), "read"):
+        if suffix.startswith(".mtx"):
+            return read_mtx(path, format, progress=progress)
+        if suffix.startswith(".tns"):
+            return read_tns(path, format, shape=shape, progress=progress)
+        if suffix == ".npz":
+            return read_npz(path, format)
+        found = read_npy(path)
+        return found if format is None else to_format(found, format)
 
 
 def write(path: str | os.PathLike[str], stored: Stored, *, scipy: bool = False) -> None:
@@ -74,7 +73,7 @@ def write(path: str | os.PathLike[str], stored: Stored, *, scipy: bool = False) 
     suffix, where = suffix_of(path), os.fspath(path)
     if scipy and suffix != ".npz":
         raise TypeError_(f"{where}: scipy=True is for .npz files")
-    with _replacing(Path(path)) as raw:
+    with telling(where, "written"), _replacing(Path(path)) as raw:
         if suffix.endswith(".gz"):
             with gzip.GzipFile("", "wb", 4, raw, mtime=0) as packed:
                 _write(suffix, cast(IO[bytes], packed), stored, where, scipy)

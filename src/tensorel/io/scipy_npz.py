@@ -9,31 +9,34 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorel.algebra.ops import DType, check_dtype
-from tensorel.errors import MemoryLimitError, StorageError, TensorelError
-from tensorel.io.npy import AnyArray, check_memory
-from tensorel.io.validate import ascends, check_idx, check_pos
+from tensorel.errors import StorageError
+from tensorel.io.guard import check_justified, check_memory, naming
+from tensorel.io.libraries.compressed import rebased
+from tensorel.io.libraries.scipy_ import from_diagonals
+from tensorel.io.npy import AnyArray
+from tensorel.io.validate import check_idx, check_pos, outside
 from tensorel.storage.convert import entries, from_coo, to_coo, to_format
-from tensorel.storage.coo import IndexArray
+from tensorel.storage.entries import IndexArray, make_fill
+from tensorel.storage.format import FormatLike
+from tensorel.storage.laws import ascends
 from tensorel.storage.registry import resolve
-from tensorel.storage.scalars import make_fill
 from tensorel.storage.stored import Stored
 
 KINDS = ("csr", "csc", "coo", "bsr", "dia")
 Arrays = Mapping[str, AnyArray]
 
 
-def from_scipy_arrays(arrays: Arrays, where: str) -> Stored:
-    """The tensor, in the format of its name; duplicates are added up, as SciPy has it."""
+def from_scipy_arrays(arrays: Arrays, wanted: FormatLike | None, where: str) -> Stored:
+    """The tensor, in the format of its name; duplicates are added up, as SciPy has it. Diagonals
+    take room for whole rows and columns, so they are not made if another format is wanted."""
     kind, shape = _kind(arrays, where), _shape(arrays, where)
     data = _need(arrays, "data", where)
     if data.dtype.kind in "SU":
         raise StorageError(f"{where}: the data are text")
-    try:
+    with naming(where):
+        if kind == "dia":
+            return _read_dia(arrays, data, shape, wanted, where)
         return _READERS[kind](arrays, data, shape, where)
-    except (StorageError, MemoryLimitError):
-        raise
-    except TensorelError as error:
-        raise StorageError(f"{where}: {error.message}", hint=error.hint) from error
 
 
 def _kind(arrays: Arrays, where: str) -> str:
@@ -98,7 +101,8 @@ def _read_compressed(kind: str) -> Callable[[Arrays, AnyArray, tuple[int, ...], 
         if ascends(pos, idx):
             dtype = check_dtype(data.dtype)
             made = {"pos1": pos, "idx1": idx, "val": data}
-            return Stored(resolve(kind, shape, dtype), shape, dtype, make_fill(0, dtype), made)
+            return outside(
+                resolve(kind, shape, dtype), shape, dtype, make_fill(0, dtype), made, where)
         pair = [_line_numbers(pos), idx]
         coords = pair if kind == "csr" else pair[::-1]
         return from_coo(coords, data, shape, duplicates="sum", format=kind)
@@ -142,26 +146,32 @@ def _read_bsr(arrays: Arrays, data: AnyArray, shape: tuple[int, ...], where: str
     )
 
 
-def _read_dia(arrays: Arrays, data: AnyArray, shape: tuple[int, ...], where: str) -> Stored:
+def _read_dia(
+    arrays: Arrays, data: AnyArray, shape: tuple[int, ...], wanted: FormatLike | None, where: str
+) -> Stored:
     m, n = _matrix(shape, "dia", where)
     offsets = _need(arrays, "offsets", where, 1).astype(np.int64)
     if data.ndim != 2 or data.shape[0] != offsets.size:
         raise StorageError(f"{where}: diagonals and offsets do not fit together")
     if np.unique(offsets).size != offsets.size:
         raise StorageError(f"{where}: an offset is given twice")
-    if offsets.size and (int(offsets.min()) < -(2**62) or int(offsets.max()) > 2**62):
-        raise StorageError(f"{where}: an offset is outside the matrix")
-    kept = data[:, : min(n, data.shape[1])]
-    d, columns = np.nonzero(kept)
+    inside = (offsets > -m) & (offsets < n)
+    if not inside.all():
+        data, offsets = data[inside], offsets[inside]
+    if wanted is None:
+        room = offsets.size * n * data.itemsize + 32 * m  # values, and bounds for each row
+        check_justified(room, data.nbytes, where, f"{offsets.size} diagonals of {m} x {n}")
+        return from_diagonals(data, offsets, shape, check_dtype(data.dtype))
+    check_memory(5 * 8 * data.size, where, "the list of entries")
+    d, columns = np.nonzero(data[:, : min(n, data.shape[1])])
     rows = columns - offsets[d]
-    inside = (rows >= 0) & (rows < m)
-    coords = [rows[inside], columns[inside]]
-    return from_coo(coords, kept[d, columns][inside], shape, format="dia")
+    kept = (rows >= 0) & (rows < m)
+    return from_coo([rows[kept], columns[kept]], data[d, columns][kept], shape, format=wanted)
 
 
 _READERS = {
     "csr": _read_compressed("csr"), "csc": _read_compressed("csc"), "coo": _read_coo,
-    "bsr": _read_bsr, "dia": _read_dia,
+    "bsr": _read_bsr,
 }
 
 
@@ -184,19 +194,14 @@ def arrays_for_scipy(stored: Stored, where: str) -> dict[str, AnyArray]:
         "shape": np.asarray(stored.shape, np.int64),
         "_is_array": np.asarray(True),
     }
-    return head | _WRITERS[kind](stored)
+    return head | _WRITERS[kind](to_format(stored, kind))  # users' storages may have such names
 
 
-def _write_compressed(stored: Stored) -> dict[str, AnyArray]:
-    pos, idx, val = (stored.arrays[n] for n in ("pos1", "idx1", "val"))
-    start, stop = int(pos[0]), int(pos[-1])
-    shifted = pos - pos[0] if start else pos
+def _write_compressed(stored: Stored, block: tuple[int, ...] = ()) -> dict[str, AnyArray]:
+    pos, idx, val = rebased(stored, block)
     wide = np.dtype(np.promote_types(pos.dtype, idx.dtype))
-    return {
-        "indptr": shifted.astype(wide, copy=False),
-        "indices": idx[start:stop].astype(wide, copy=False),
-        "data": val[start:stop],
-    }
+    return {"indptr": pos.astype(wide, copy=False), "indices": idx.astype(wide, copy=False),
+            "data": val}
 
 
 def _write_coo(stored: Stored) -> dict[str, AnyArray]:
@@ -213,15 +218,7 @@ def _write_bsr(stored: Stored) -> dict[str, AnyArray]:
     m, n = stored.shape
     if m % r or n % c:  # SciPy's blocks tile the matrix
         return _write_bsr(to_format(stored, "bsr(1,1)"))
-    first, last = int(stored.arrays["pos1"][0]), int(stored.arrays["pos1"][-1])
-    pos, idx = stored.arrays["pos1"], stored.arrays["idx1"]
-    wide = np.dtype(np.promote_types(pos.dtype, idx.dtype))
-    blocks = stored.arrays["val"].reshape(-1, r, c)[first:last]
-    return {
-        "indptr": (pos - pos[0]).astype(wide),
-        "indices": idx[first:last].astype(wide),
-        "data": blocks,
-    }
+    return _write_compressed(stored, (r, c))
 
 
 def _write_dia(stored: Stored) -> dict[str, AnyArray]:

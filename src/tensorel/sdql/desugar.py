@@ -18,31 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
+from typing import TypeAlias
 
-from tensorel.sdql.syntax import (
-    Apply,
-    Binary,
-    Call,
-    Dict,
-    Entry,
-    Expr,
-    Generator,
-    If,
-    Let,
-    Merge,
-    Name,
-    Number,
-    Promote,
-    Range,
-    Slice,
-    Sum,
-    Unary,
-    free,
-    names,
-)
+from tensorel.sdql import syntax as s
+
+Layer: TypeAlias = s.Sum | s.If | s.Let
 
 
-def desugar(root: Expr) -> Expr:
+def desugar(root: s.Expr) -> s.Expr:
     """The core of an expression.
 
     >>> from tensorel.sdql.parser import parse
@@ -50,7 +33,7 @@ def desugar(root: Expr) -> Expr:
     >>> show(desugar(parse("sum(<i, a> in A, <i, b> in B) { (i, i) -> a * b }")))
     'sum(<i, a> in A) sum(<_1, b> in B) if (i == _1) then { i -> { i -> a * b } }'
     """
-    taken = names(root)
+    taken = s.names(root)
     fresh = (f"_{k}" for k in count(1) if f"_{k}" not in taken)
     return _Core(fresh).of(root)
 
@@ -59,101 +42,86 @@ class _Core:
     def __init__(self, fresh: Iterator[str]) -> None:
         self.fresh = fresh
 
-    def of(self, e: Expr) -> Expr:
+    def of(self, e: s.Expr) -> s.Expr:
         match e:
-            case Unary():
-                return Unary(e.op, self.of(e.arg), e.at)
-            case Binary():
-                return Binary(e.op, self.of(e.left), self.of(e.right), e.at)
-            case Call():
-                return Call(e.function, tuple([self.of(a) for a in e.args]), e.at)
-            case Range():
-                return Range(self.of(e.low), self.of(e.high), e.at)
-            case Slice():
-                return Slice(self.of(e.target), self.of(e.low), self.of(e.high), e.at)
-            case If():
-                otherwise = None if e.otherwise is None else self.of(e.otherwise)
-                return If(self.of(e.test), self.of(e.then), otherwise, e.at)
-            case Promote():
-                return Promote(e.semiring, self.of(e.body), e.at)
-            case Apply():
+            case s.Apply():
                 found = self.of(e.target)
                 for key in e.keys:
-                    found = Apply(found, (self.of(key),), e.at)
+                    found = s.Apply(found, (self.of(key),), e.at)
                 return found
-            case Let():
+            case s.Let():
                 values = [(name, self.of(value)) for name, value in e.bindings]
                 found = self.of(e.body)
                 for binding in reversed(values):
-                    found = Let((binding,), found, e.at)
+                    found = s.Let((binding,), found, e.at)
                 return found
-            case Dict():
+            case s.Dict():
                 return self.dictionary(e)
-            case Sum():
+            case s.Sum():
                 return self.sum(e)
-            case Merge():
+            case s.Merge():
                 return self.merge(e)
             case _:
-                return e
+                return s.mapped(e, self.of)
 
-    def dictionary(self, e: Dict) -> Expr:
-        found: Expr | None = None
+    def dictionary(self, e: s.Dict) -> s.Expr:
+        found: s.Expr | None = None
         for entry in e.entries:
             one = self.of(entry.value)
             for key in reversed(entry.keys):  # marks of a tuple stand at each of its keys
-                one = Dict((Entry((self.of(key),), one, entry.marks, entry.at),), e.at)
-            found = one if found is None else Binary("+", found, one, e.at)
+                one = s.Dict((s.Entry((self.of(key),), one, entry.marks, entry.at),), e.at)
+            found = one if found is None else s.Binary("+", found, one, e.at)
         assert found is not None
         return found
 
-    def sum(self, e: Sum) -> Expr:
+    def sum(self, e: s.Sum) -> s.Expr:
         """Generators from the left, each with the names bound so far; nested from the right."""
         bound: set[str] = set()
-        layers: list[Sum | If | Let] = []
-        hole = Number(0, "int", e.at)
+        layers: list[Layer] = []
+        hole = s.Number(0, "int", e.at)
         for g in e.generators:
             layers += self.generator(g, bound, hole)
         found = self.of(e.body)
         for layer in reversed(layers):
             match layer:
-                case Sum():
-                    found = Sum(layer.generators, found, layer.at)
-                case If():
-                    found = If(layer.test, found, None, layer.at)
-                case Let():
-                    found = Let(layer.bindings, found, layer.at)
+                case s.Sum():
+                    found = s.Sum(layer.generators, found, layer.at)
+                case s.If():
+                    found = s.If(layer.test, found, None, layer.at)
+                case s.Let():
+                    found = s.Let(layer.bindings, found, layer.at)
         return found
 
-    def generator(self, g: Generator, bound: set[str], hole: Expr) -> list[Sum | If | Let]:
+    def generator(self, g: s.Generator, bound: set[str], hole: s.Expr) -> list[Layer]:
         source = self.of(g.source)
-        layers: list[Sum | If | Let] = []
+        layers: list[Layer] = []
         if not g.keys:
             value = next(self.fresh) if g.value == "_" else g.value
             bound.add(value)
-            test = Binary("!=", Name(value, g.at), hole, g.at)
-            return [Let(((value, source),), hole, g.at), If(test, hole, None, g.at)]
+            test = s.Binary("!=", s.Name(value, g.at), hole, g.at)
+            return [s.Let(((value, source),), hole, g.at), s.If(test, hole, None, g.at)]
         for k, key in enumerate(g.keys):
             last = k == len(g.keys) - 1
             value = g.value if last else next(self.fresh)
             name = next(self.fresh) if key in bound else key
-            layers.append(Sum((Generator((name,), value, source, g.at),), hole, hole.at))
+            layers.append(s.Sum((s.Generator((name,), value, source, g.at),), hole, hole.at))
             if name != key:
-                test = Binary("==", Name(key, g.at), Name(name, g.at), g.at)
-                layers.append(If(test, hole, None, g.at))
+                test = s.Binary("==", s.Name(key, g.at), s.Name(name, g.at), g.at)
+                layers.append(s.If(test, hole, None, g.at))
             bound |= {key, value} - {"_"}
-            source = Name(value, g.at)
+            source = s.Name(value, g.at)
         return layers
 
-    def merge(self, e: Merge) -> Expr:
+    def merge(self, e: s.Merge) -> s.Expr:
         left, right = e.left, e.right
         held = None
-        if {e.keys[0], e.value} & free(right):  # the right source is outside their scope
+        if {e.keys[0], e.value} & s.free(right):  # the right source is outside their scope
             held = next(self.fresh)
-            right = Name(held, e.at)
+            right = s.Name(held, e.at)
         value = next(self.fresh) if e.value == "_" else e.value
         other = next(self.fresh)
-        test = Binary("==", Name(value, e.at), Name(other, e.at), e.at)
-        first = Generator((e.keys[0],), value, left, e.at)
-        second = Generator((e.keys[1],), other, right, e.at)
-        found = self.sum(Sum((first, second), If(test, e.body, None, e.at), e.at))
-        return found if held is None else Let(((held, self.of(e.right)),), found, e.at)
+        test = s.Binary("==", s.Name(value, e.at), s.Name(other, e.at), e.at)
+        first = s.Generator((e.keys[0],), value, left, e.at)
+        second = s.Generator((e.keys[1],), other, right, e.at)
+        found = self.sum(s.Sum((first, second), s.If(test, e.body, None, e.at), e.at))
+        return found if held is None else s.Let(((held, self.of(e.right)),), found, e.at)

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from tensorel.algebra import ops
-from tensorel.records import dataclass
+from tensorel.language.scalars import (
+    BOOL,
+    INT,
+    MAX_PLUS,
+    MAX_TIMES,
+    MIN_PLUS,
+    MIN_TIMES,
+    REAL,
+    Semiring,
+)
 
 #: Functions that are one operator of the algebra.
 OPERATORS: dict[str, ops.Operator] = {
@@ -23,28 +32,10 @@ FORMULAS: dict[str, int] = {"int": 1, "real": 1, "even_bits": 1, "odd_bits": 1}
 #: Name to number of arguments.
 FUNCTIONS: dict[str, int] = {name: op.arity for name, op in OPERATORS.items()} | FORMULAS
 
-
-@dataclass(frozen=True, slots=True)
-class Semiring:
-    """Values with a monoid ``add``, whose identity is the zero that absent keys have, and a
-    product ``mul`` with the unit ``one``."""
-
-    name: str
-    add: ops.Operator
-    mul: ops.Operator
-    zero: float
-    one: float
-
-
+#: Semirings that values are promoted to; a truth value is one of the boolean one.
 SEMIRINGS: dict[str, Semiring] = {
-    s.name: s
-    for s in (
-        Semiring("min_plus", ops.minimum, ops.add, float("inf"), 0.0),
-        Semiring("max_plus", ops.maximum, ops.add, float("-inf"), 0.0),
-        Semiring("min_times", ops.minimum, ops.multiply, float("inf"), 1.0),
-        Semiring("max_times", ops.maximum, ops.multiply, float("-inf"), 1.0),
-        Semiring("boolean", ops.logical_or, ops.logical_and, 0.0, 1.0),
-    )
-}
+    s.name: s for s in (MIN_PLUS, MAX_PLUS, MIN_TIMES, MAX_TIMES)} | {"boolean": BOOL}
+#: The kinds of scalars.
+KINDS: dict[str, Semiring] = {"bool": BOOL, "int": INT, "real": REAL} | SEMIRINGS
 #: The names that SDQL has for them.
 ALIASES = {"mnsm": "min_plus", "mxsm": "max_plus", "mnpr": "min_times", "mxpr": "max_times"}

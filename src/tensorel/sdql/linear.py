@@ -8,73 +8,70 @@ keys are distinct, the body of the innermost sum may be anything (F3 with it).
 
 from __future__ import annotations
 
-from tensorel.sdql.syntax import (
-    Apply,
-    Binary,
-    Dict,
-    Expr,
-    If,
-    Let,
-    Name,
-    Sum,
-    Unary,
-    free,
-)
+from tensorel.sdql import syntax as s
 from tensorel.sdql.typing import Types, is_zero
 
 
-def is_linear(e: Expr, name: str, types: Types, distinct: bool = False) -> bool:
+def is_linear(e: s.Expr, name: str, types: Types, distinct: bool = False) -> bool:
     """Whether a core expression is linear in the variable. ``distinct``: for dictionaries that
     have no key in common, as a sum over the entries of one is, whatever its body."""
     match e:
-        case Name():
+        case s.Name():
             return e.name == name
-        case Apply():
-            return name not in free(e.keys[0]) and is_linear(e.target, name, types, distinct)
-        case Dict():
+        case s.Apply():
+            return name not in s.free(e.keys[0]) and is_linear(e.target, name, types, distinct)
+        case s.Dict():
             entry = e.entries[0]
-            return name not in free(entry.keys[0]) and is_linear(
+            return name not in s.free(entry.keys[0]) and is_linear(
                 entry.value, name, types, distinct)
-        case If():
-            return name not in free(e.test) and all(
-                is_zero(p) or is_linear(p, name, types, distinct)
+        case s.If():
+            return name not in s.free(e.test) and all(
+                is_zero(p) or _is_linear_part(p, e, name, types, distinct)
                 for p in (e.then, e.otherwise) if p is not None)
-        case Let():
+        case s.Let():
             (bound, value), = e.bindings
-            return name not in free(value) and bound != name and is_linear(
+            return name not in s.free(value) and bound != name and is_linear(
                 e.body, name, types, distinct)
-        case Sum():
+        case s.Sum():
             return _sum(e, name, types, distinct)
-        case Unary(op="-"):
-            return is_linear(e.arg, name, types, distinct)
-        case Binary():
+        case s.Unary(op="-"):
+            return _is_linear_part(e.arg, e, name, types, distinct)
+        case s.Binary():
             return _binary(e, name, types, distinct)
         case _:
             return False
 
 
-def _sum(e: Sum, name: str, types: Types, distinct: bool) -> bool:
+def _sum(e: s.Sum, name: str, types: Types, distinct: bool) -> bool:
     (g,) = e.generators
-    if name not in free(g.source):
+    if name not in s.free(g.source):
         return name not in (*g.keys, g.value) and is_linear(e.body, name, types, distinct)
-    if name in free(e.body) - {*g.keys, g.value} or types[g.source].total:
+    if name in s.free(e.body) - {*g.keys, g.value} or types[g.source].total:
         return False
     if not is_linear(g.source, name, types, distinct):
         return False
     if is_linear(e.body, g.value, types, distinct):
         return True
-    return distinct and isinstance(g.source, Name) and types[g.source].depth == 1
+    return distinct and isinstance(g.source, s.Name) and types[g.source].depth == 1
 
 
-def _binary(e: Binary, name: str, types: Types, distinct: bool) -> bool:
-    left, right = name in free(e.left), name in free(e.right)
+def _binary(e: s.Binary, name: str, types: Types, distinct: bool) -> bool:
+    left, right = name in s.free(e.left), name in s.free(e.right)
     match e.op:
         case "*":
-            return left != right and is_linear(e.left if left else e.right, name, types, distinct)
+            part = e.left if left else e.right
+            return left != right and _is_linear_part(part, e, name, types, distinct)
         case "+" | "-":
-            return all(is_zero(p) or is_linear(p, name, types, distinct) for p in (e.left, e.right))
+            return all(is_zero(p) or _is_linear_part(p, e, name, types, distinct)
+                       for p in (e.left, e.right))
         case "/":
-            return left and not right and types[e].kind == "real" and is_linear(
-                e.left, name, types, distinct)
+            return left and not right and types[e].kind == "real" and _is_linear_part(
+                e.left, e, name, types, distinct)
         case _:
             return False
+
+
+def _is_linear_part(part: s.Expr, whole: s.Expr, name: str, types: Types, distinct: bool) -> bool:
+    """A truth value as a number is not linear: true and true is true, and 1 + 1 is 2."""
+    kept = (types[part].kind == "bool") == (types[whole].kind == "bool")
+    return kept and is_linear(part, name, types, distinct)

@@ -13,23 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tensorel.algebra import ops
+from tensorel.sdql import syntax as s
 from tensorel.sdql.functions import OPERATORS, ROUNDING, SEMIRINGS
-from tensorel.sdql.syntax import (
-    Apply,
-    Binary,
-    Call,
-    Dict,
-    Expr,
-    If,
-    Let,
-    Name,
-    Number,
-    Promote,
-    Range,
-    Slice,
-    Sum,
-    Unary,
-)
 from tensorel.sdql.typing import COMPARISONS, Type, Types, is_zero
 
 Value: TypeAlias = Any  # a NumPy scalar, or a dict from int to Value
@@ -39,7 +24,7 @@ _COMPARE = {"==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equa
             ">": np.greater, ">=": np.greater_equal}
 
 
-def meaning(root: Expr, env: Mapping[str, Value], types: Types) -> Value:
+def meaning(root: s.Expr, env: Mapping[str, Value], types: Types) -> Value:
     """The value of a core expression.
 
     >>> from tensorel.sdql.parser import parse
@@ -93,40 +78,40 @@ class _Interpreter:
     def __init__(self, types: Types) -> None:
         self.types = types
 
-    def of(self, e: Expr, env: dict[str, Value]) -> Value:
+    def of(self, e: s.Expr, env: dict[str, Value]) -> Value:
         match e:
-            case Number():
+            case s.Number():
                 return convert(e.value, e.kind)
-            case Name():
+            case s.Name():
                 return env[e.name]
-            case Unary():
+            case s.Unary():
                 return self.negated(e, self.of(e.arg, env))
-            case Binary():
+            case s.Binary():
                 return self.binary(e, env)
-            case Call():
+            case s.Call():
                 return self.call(e, [self.of(a, env) for a in e.args])
-            case Range():
+            case s.Range():
                 low, high = self.of(e.low, env), self.of(e.high, env)
                 return {k: np.int64(k) for k in range(int(low), int(high))}
-            case Apply():
+            case s.Apply():
                 target, key = self.of(e.target, env), self.of(e.keys[0], env)
                 return target.get(int(key), self.zero(self.types[e]))
-            case Slice():
+            case s.Slice():
                 target = self.of(e.target, env)
                 low, high = self.of(e.low, env), self.of(e.high, env)
                 blank = self.zero(Type(self.types[e].kind, self.types[e].depth - 1))
                 return {k: target.get(k, blank) for k in range(int(low), int(high))}
-            case If():
+            case s.If():
                 return self.branch(e, env)
-            case Let():
+            case s.Let():
                 (name, value), = e.bindings
                 return self.of(e.body, env | {name: self.of(value, env)})
-            case Sum():
+            case s.Sum():
                 return self.sum(e, env)
-            case Dict():
+            case s.Dict():
                 key = self.of(e.entries[0].keys[0], env)
                 return {int(key): self.of(e.entries[0].value, env)}
-            case Promote():
+            case s.Promote():
                 return convert(self.of(e.body, env), self.types[e].kind)
             case _:
                 raise TypeError(f"{type(e).__name__} is not of the core")
@@ -139,7 +124,7 @@ class _Interpreter:
             return all(self.is_zero(v, kind) for v in value.values())
         return bool(value == zero_of(kind))
 
-    def sum(self, e: Sum, env: dict[str, Value]) -> Value:
+    def sum(self, e: s.Sum, env: dict[str, Value]) -> Value:
         (g,) = e.generators
         source = self.types[g.source]
         result = self.types[e]
@@ -150,7 +135,7 @@ class _Interpreter:
                 found = self.plus(found, term, result.kind)
         return found
 
-    def branch(self, e: If, env: dict[str, Value]) -> Value:
+    def branch(self, e: s.If, env: dict[str, Value]) -> Value:
         taken = e.then if self.of(e.test, env) != 0 else e.otherwise
         if taken is None or (is_zero(taken) and self.types[taken] != self.types[e]):
             return self.zero(self.types[e])
@@ -186,7 +171,7 @@ class _Interpreter:
         zero = zero_of(kind)
         return zero if zero in (a, b) else SEMIRINGS[kind].mul(a, b)
 
-    def negated(self, e: Unary, value: Value) -> Value:
+    def negated(self, e: s.Unary, value: Value) -> Value:
         if e.op == "!":
             return np.bool_(value == 0)
         if isinstance(value, dict):
@@ -202,7 +187,7 @@ class _Interpreter:
             return np.remainder(a, b)
         return np.floor_divide(a, b) if kind == "int" else a / b
 
-    def binary(self, e: Binary, env: dict[str, Value]) -> Value:
+    def binary(self, e: s.Binary, env: dict[str, Value]) -> Value:
         a, b = self.of(e.left, env), self.of(e.right, env)
         kind = self.types[e].kind
         match e.op:
@@ -228,7 +213,7 @@ class _Interpreter:
             return {k: self.minus(v, kind) for k, v in value.items()}
         return -convert(value, kind)
 
-    def call(self, e: Call, args: list[Value]) -> Value:
+    def call(self, e: s.Call, args: list[Value]) -> Value:
         kind = self.types[e].kind
         args = [convert(a, kind) for a in args]
         if e.function == "even_bits":

@@ -29,8 +29,7 @@ the range :, + -, * / %, the sign -, application. sum, merge, let and if reach a
 as they can; an else belongs to the nearest if. Between "<" and ">" of a merge, comparisons need
 parentheses. Words of statements stand in any case. // starts a comment.
 
-Each rule is a generator that yields the rules below it, so the stack of Python does not limit
-nesting. DEPTH does: whoever walks a tree may do so recursively.
+No tree is deeper than MAX_DEPTH: whoever walks one may do so recursively.
 """
 
 from __future__ import annotations
@@ -39,34 +38,14 @@ from collections.abc import Callable, Generator
 from difflib import get_close_matches
 from typing import NoReturn, TypeAlias, TypeVar
 
-from tensorel.ir.lexer import Token
+from tensorel.base.cursor import Token
+from tensorel.sdql import syntax as s
 from tensorel.sdql.functions import ALIASES, FUNCTIONS, SEMIRINGS
-from tensorel.sdql.lexer import Reader
-from tensorel.sdql.syntax import (
-    MARKS,
-    Apply,
-    Binary,
-    Call,
-    Dict,
-    Entry,
-    Expr,
-    If,
-    Let,
-    Merge,
-    Name,
-    Number,
-    Promote,
-    Range,
-    Slice,
-    Sum,
-    Unary,
-    parts,
-)
-from tensorel.sdql.syntax import Generator as Source
+from tensorel.sdql.tokens import Reader
 
-Step: TypeAlias = "Generator[Step, Expr, Expr]"
+Step: TypeAlias = "Generator[Step, s.Expr, s.Expr]"
 T = TypeVar("T")
-Steps: TypeAlias = "Generator[Step, Expr, T]"
+Steps: TypeAlias = "Generator[Step, s.Expr, T]"
 
 #: Binding strength of infix symbols.
 LEVELS: dict[str, int] = {"||": 1, "&&": 2}
@@ -76,10 +55,10 @@ NOT, COMPARE, RANGE, SIGN, ATOM = 3, 4, 5, 8, 9
 WORDS = {"or": "||", "and": "&&", "not": "!"}
 
 #: How deep a tree may be after desugaring.
-DEPTH = 200
+MAX_DEPTH = 200
 
 
-def parse(text: str) -> Expr:
+def parse(text: str) -> s.Expr:
     """The expression that ``text`` says.
 
     >>> parse("a + 2 * b") == parse("a + (2 * b)")
@@ -87,49 +66,32 @@ def parse(text: str) -> Expr:
     """
     reader = Parser(text)
     found = reader.run(reader.infix(0))
-    reader.finish("an operator or the end")
+    reader.finish()
     return found
 
 
 class Parser(Reader):
     """The rules of expressions."""
 
+    deepest = 4 * MAX_DEPTH
+
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.deep: dict[int, int] = {}
-        self.kept: list[Expr] = []
-
-    def run(self, rule: Step) -> Expr:
-        stack = [rule]
-        value: Expr | None = None
-        while True:
-            if len(stack) > 4 * DEPTH:
-                self.too_deep(self.token)
-            try:
-                stack.append(stack[-1].send(value))  # type: ignore[arg-type]
-                value = None
-            except StopIteration as stop:
-                stack.pop()
-                value = stop.value
-                if not stack:
-                    return stop.value  # type: ignore[no-any-return]
-
-    def finish(self, wanted: str) -> None:
-        if self.token.kind != "end":
-            self.fail(f"expected {wanted}{self.instead()}")
+        self.kept: list[s.Expr] = []
 
     def node(self, token: Token, node: T, weight: int = 1) -> T:
         """A new node, if it is not too deep. ``weight``: its height after desugaring."""
-        if isinstance(node, Expr):
-            below = max((self.deep.get(id(p), 0) for p in parts(node)), default=0)
-            if below + weight > DEPTH:
+        if isinstance(node, s.Expr):
+            below = max((self.deep.get(id(p), 0) for p in s.parts(node)), default=0)
+            if below + weight > MAX_DEPTH:
                 self.too_deep(token)
             self.deep[id(node)] = below + weight
             self.kept.append(node)  # an id stays that of this node
         return node
 
     def too_deep(self, token: Token) -> NoReturn:
-        self.fail(f"nested more than {DEPTH} deep", token, "name parts of it by CREATE TENSOR")
+        self.fail(f"nested more than {MAX_DEPTH} deep", token, "name parts of it by CREATE TENSOR")
 
     # -- operators ---------------------------------------------------------------------------
     def infix(self, least: int) -> Step:
@@ -137,8 +99,8 @@ class Parser(Reader):
         while (op := self.operator()) and (level := LEVELS[op]) >= least:
             token = self.take()
             right = yield self.infix(level + 1)
-            made = (Range(left, right, token.position) if op == ":"
-                    else Binary(op, left, right, token.position))
+            made = (s.Range(left, right, token.position) if op == ":"
+                    else s.Binary(op, left, right, token.position))
             left = self.node(token, made)
             if level in (COMPARE, RANGE) and (again := self.operator()) and LEVELS[again] == level:
                 hint = "write a < b && b < c" if level == COMPARE else None
@@ -150,22 +112,22 @@ class Parser(Reader):
         text = WORDS.get(token.text, token.text)
         return text if token.kind in ("symbol", "name") and text in LEVELS else None
 
-    def prefix(self) -> Steps[Expr]:
+    def prefix(self) -> Steps[s.Expr]:
         token = self.token
         if self.skip("-"):
             arg = yield self.infix(SIGN)
-            return self.node(token, Unary("-", arg, token.position))
+            return self.node(token, s.Unary("-", arg, token.position))
         if token.text in ("!", "not"):
             self.take()
             arg = yield self.infix(NOT)
-            return self.node(token, Unary("!", arg, token.position))
+            return self.node(token, s.Unary("!", arg, token.position))
         if token.kind == "name" and token.text in _FORMS:
             self.take()
             return (yield from _FORMS[token.text](self, token))
         return (yield from self.postfix())
 
     # -- forms that reach to the end ---------------------------------------------------------
-    def sum(self, token: Token) -> Steps[Expr]:
+    def sum(self, token: Token) -> Steps[s.Expr]:
         self.expect("(")
         bound: set[str] = set()
         found = [(yield from self.generator(bound))]
@@ -174,9 +136,9 @@ class Parser(Reader):
         self.expect(")")
         body = yield self.infix(0)
         weight = sum(2 * len(g.keys) + 1 for g in found)
-        return self.node(token, Sum(tuple(found), body, token.position), weight)
+        return self.node(token, s.Sum(tuple(found), body, token.position), weight)
 
-    def generator(self, bound: set[str]) -> Steps[Source]:
+    def generator(self, bound: set[str]) -> Steps[s.Generator]:
         """``bound``: the variables of the generators before, to which those of this one come. A
         key may be among them, a join; a value may not."""
         token = self.token
@@ -192,7 +154,7 @@ class Parser(Reader):
         self.expect(">")
         self.expect("in")
         source = yield self.infix(0)
-        return Source(keys, value, source, token.position)
+        return s.Generator(keys, value, source, token.position)
 
     def keys(self) -> tuple[str, ...]:
         close = {"(": ")", "<": ">"}.get(self.token.text)
@@ -206,7 +168,7 @@ class Parser(Reader):
             found.append(self.variable("a variable"))
         return tuple(found)
 
-    def merge(self, token: Token) -> Steps[Expr]:
+    def merge(self, token: Token) -> Steps[s.Expr]:
         self.expect("(")
         self.expect("<")
         first = self.variable("a variable")
@@ -226,11 +188,11 @@ class Parser(Reader):
         self.expect(">")
         self.expect(")")
         body = yield self.infix(0)
-        made = Merge((first, second), value, left, right, body, token.position)
+        made = s.Merge((first, second), value, left, right, body, token.position)
         return self.node(token, made, 3)
 
-    def let(self, token: Token) -> Steps[Expr]:
-        bindings: list[tuple[str, Expr]] = []
+    def let(self, token: Token) -> Steps[s.Expr]:
+        bindings: list[tuple[str, s.Expr]] = []
         while not bindings or self.skip(","):
             name = self.variable("a variable")
             self.expect("=")
@@ -238,9 +200,9 @@ class Parser(Reader):
             bindings.append((name, value))
         self.expect("in")
         body = yield self.infix(0)
-        return self.node(token, Let(tuple(bindings), body, token.position), len(bindings))
+        return self.node(token, s.Let(tuple(bindings), body, token.position), len(bindings))
 
-    def branch(self, token: Token) -> Steps[Expr]:
+    def branch(self, token: Token) -> Steps[s.Expr]:
         test = yield self.infix(0)
         if not self.skip("then"):
             self.fail(f"expected 'then'{self.instead()}", hint="if (test) then e")
@@ -248,9 +210,9 @@ class Parser(Reader):
         otherwise = None
         if self.skip("else"):
             otherwise = yield self.infix(0)
-        return self.node(token, If(test, then, otherwise, token.position))
+        return self.node(token, s.If(test, then, otherwise, token.position))
 
-    def promotion(self, token: Token) -> Steps[Expr]:
+    def promotion(self, token: Token) -> Steps[s.Expr]:
         self.expect("[")
         place = self.token
         name = self.identifier("a semiring")
@@ -262,10 +224,10 @@ class Parser(Reader):
         self.expect("(")
         body = yield self.infix(0)
         self.expect(")")
-        return self.node(token, Promote(semiring, body, token.position))
+        return self.node(token, s.Promote(semiring, body, token.position))
 
     # -- operands ----------------------------------------------------------------------------
-    def postfix(self) -> Steps[Expr]:
+    def postfix(self) -> Steps[s.Expr]:
         found = yield from self.primary()
         while (token := self.token).text == "(":
             self.take()
@@ -274,14 +236,14 @@ class Parser(Reader):
                 keys.append((yield self.infix(0)))
             self.expect(")")
             first = keys[0]
-            if len(keys) == 1 and isinstance(first, Range):
-                made: Expr = Slice(found, first.low, first.high, token.position)
+            if len(keys) == 1 and isinstance(first, s.Range):
+                made: s.Expr = s.Slice(found, first.low, first.high, token.position)
             else:
-                made = Apply(found, tuple(keys), token.position)
+                made = s.Apply(found, tuple(keys), token.position)
             found = self.node(token, made, len(keys))
         return found
 
-    def primary(self) -> Steps[Expr]:
+    def primary(self) -> Steps[s.Expr]:
         token = self.token
         if token.kind == "number":
             return self.number(self.take())
@@ -295,16 +257,16 @@ class Parser(Reader):
             return (yield from self.promotion(token))
         if token.text in _CONSTANTS:
             self.take()
-            return self.node(token, Number(*_CONSTANTS[token.text], token.position))
+            return self.node(token, s.Number(*_CONSTANTS[token.text], token.position))
         if token.text in FUNCTIONS and self.next_text == "(":
             self.take()
             return (yield from self.call(token))
         if token.text.upper() == "CREATE":
             self.fail("a statement stands where an expression is needed")
         name = self.identifier("an expression")
-        return self.node(token, Name(name, token.position))
+        return self.node(token, s.Name(name, token.position))
 
-    def number(self, token: Token) -> Expr:
+    def number(self, token: Token) -> s.Expr:
         if token.text.isdigit():
             value: int | float = int(token.text) if len(token.text) < 25 else 2**63
             kind = "int"
@@ -314,9 +276,9 @@ class Parser(Reader):
             value, kind = float(token.text), "real"
             if value == float("inf"):
                 self.fail("a number is too large", token, "write inf")
-        return self.node(token, Number(value, kind, token.position))
+        return self.node(token, s.Number(value, kind, token.position))
 
-    def call(self, token: Token) -> Steps[Expr]:
+    def call(self, token: Token) -> Steps[s.Expr]:
         self.expect("(")
         args = [(yield self.infix(0))]
         while self.skip(","):
@@ -326,10 +288,10 @@ class Parser(Reader):
         if len(args) != wanted:
             arguments = "argument" if wanted == 1 else "arguments"
             self.fail(f"{token.text} takes {wanted} {arguments}, not {len(args)}", token)
-        return self.node(token, Call(token.text, tuple(args), token.position))
+        return self.node(token, s.Call(token.text, tuple(args), token.position))
 
     # -- dictionaries ------------------------------------------------------------------------
-    def dictionary(self, token: Token) -> Steps[Expr]:
+    def dictionary(self, token: Token) -> Steps[s.Expr]:
         if self.token.text == "}":
             self.fail("a dictionary has an entry at least", hint="the zero of any type is 0")
         entries = [(yield from self.entry())]
@@ -337,30 +299,30 @@ class Parser(Reader):
             entries.append((yield from self.entry()))
         self.expect("}")
         weight = len(entries) + max(len(e.keys) for e in entries)
-        return self.node(token, Dict(tuple(entries), token.position), weight)
+        return self.node(token, s.Dict(tuple(entries), token.position), weight)
 
-    def entry(self) -> Steps[Entry]:
+    def entry(self) -> Steps[s.Entry]:
         token = self.token
         marks: list[str] = []
         while self.skip("@"):
             place = self.token
             mark = self.identifier("unique, dense or hash")
-            if mark not in MARKS:
-                near = get_close_matches(mark, MARKS, 1)
+            if mark not in s.MARKS:
+                near = get_close_matches(mark, s.MARKS, 1)
                 hint = f"did you mean @{near[0]}?" if near else "marks are @unique, @dense, @hash"
                 self.fail(f"unknown mark @{mark}", place, hint)
             marks.append(mark)
         keys = yield from self.entry_keys()
         self.expect("->")
         value = yield self.infix(0)
-        ordered = tuple(m for m in MARKS if m in marks)
-        return Entry(keys, value, ordered, token.position)
+        ordered = tuple(m for m in s.MARKS if m in marks)
+        return s.Entry(keys, value, ordered, token.position)
 
-    def entry_keys(self) -> Steps[tuple[Expr, ...]]:
+    def entry_keys(self) -> Steps[tuple[s.Expr, ...]]:
         """A parenthesis is a tuple of keys if an arrow follows it, else the start of one key."""
         if self.token.text == "(" and self.after_parenthesis() == "->":
             self.take()
-            keys: list[Expr] = []
+            keys: list[s.Expr] = []
             while not self.skip(")"):
                 if keys:
                     self.expect(",")
@@ -383,6 +345,6 @@ class Parser(Reader):
 _CONSTANTS: dict[str, tuple[int | float, str]] = {
     "true": (1, "bool"), "false": (0, "bool"), "inf": (float("inf"), "real"),
 }
-_FORMS: dict[str, Callable[[Parser, Token], Steps[Expr]]] = {
+_FORMS: dict[str, Callable[[Parser, Token], Steps[s.Expr]]] = {
     "sum": Parser.sum, "merge": Parser.merge, "let": Parser.let, "if": Parser.branch,
 }

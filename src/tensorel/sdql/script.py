@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from tensorel.ir.lexer import Token
+from tensorel.base.cursor import Token
+from tensorel.sdql import syntax as s
 from tensorel.sdql.parser import Parser
-from tensorel.sdql.syntax import (
-    FORMS,
-    CreatePhysical,
-    CreateTensor,
-    Declaration,
-    Expr,
-    Script,
-    Statement,
-)
 
 
-def parse_script(text: str) -> Script:
+def parse_script(text: str) -> s.Script:
     """Statements, and the expression after them if there is one.
 
     >>> parse_script("CREATE int SCALAR n; n + 1").result is not None
@@ -25,11 +17,11 @@ def parse_script(text: str) -> Script:
 
 
 class _Statements(Parser):
-    def expr(self) -> Expr:
+    def expr(self) -> s.Expr:
         return self.run(self.infix(0))
 
-    def script(self) -> Script:
-        found: list[Statement] = []
+    def script(self) -> s.Script:
+        found: list[s.Statement] = []
         while (token := self.token) and self.word("CREATE"):
             found.append(self.statement(token))
             self.skip(";")
@@ -37,26 +29,26 @@ class _Statements(Parser):
         if self.token.kind != "end":
             result = self.expr()
             self.skip(";")
-            self.finish("an operator or the end")
-        return Script(tuple(found), result)
+            self.finish()
+        return s.Script(tuple(found), result)
 
-    def statement(self, start: Token) -> Statement:
+    def statement(self, start: Token) -> s.Statement:
         kind = self.word("REAL", "INT")
-        form = self.word(*FORMS) or (self.word("TENSOR") if kind is None else None)
+        form = self.word(*s.FORMS) or (self.word("TENSOR") if kind is None else None)
         if form is None:
-            words = ", ".join(FORMS if kind else (*FORMS, "TENSOR"))
+            words = ", ".join(s.FORMS if kind else (*s.FORMS, "TENSOR"))
             self.fail(f"expected one of {words}{self.instead()}")
         if form == "TENSOR":
             return self.tensor(start)
         declared = [self.declaration(form)]
         while self.skip(","):
             declared.append(self.declaration(form))
-        return CreatePhysical((kind or "REAL").lower(), form, tuple(declared), start.position)
+        return s.CreatePhysical((kind or "REAL").lower(), form, tuple(declared), start.position)
 
-    def declaration(self, form: str) -> Declaration:
+    def declaration(self, form: str) -> s.Declaration:
         token = self.token
         name = self.variable("a name")
-        extents: list[Expr] = []
+        extents: list[s.Expr] = []
         if form == "TRIE":
             while not extents or self.token.text == "(":
                 self.expect("(")
@@ -66,9 +58,9 @@ class _Statements(Parser):
             extents = self.extents(token)
             if form == "ARRAY" and len(extents) != 1:
                 self.fail("an ARRAY has one extent", token, "a HASHMAP or a TRIE has several")
-        return Declaration(name, tuple(extents), token.position)
+        return s.Declaration(name, tuple(extents), token.position)
 
-    def extents(self, token: Token) -> list[Expr]:
+    def extents(self, token: Token) -> list[s.Expr]:
         self.expect("(")
         found = [self.expr()]
         while self.skip(","):
@@ -76,10 +68,10 @@ class _Statements(Parser):
         self.expect(")")
         return found
 
-    def tensor(self, start: Token) -> Statement:
+    def tensor(self, start: Token) -> s.Statement:
         token = self.token
         name = self.variable("a name")
         extents = tuple(self.extents(token)) if self.token.text == "(" else None
         if not self.word("AS"):
             self.fail(f"expected AS{self.instead()}")
-        return CreateTensor(name, self.expr(), extents, start.position)
+        return s.CreateTensor(name, self.expr(), extents, start.position)

@@ -7,9 +7,10 @@ entry with one key in a Dict, one binding in a Let, no Merge.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
-from tensorel.records import dataclass, field
+from tensorel.base.records import dataclass, field
 
 
 def _at() -> int:
@@ -19,7 +20,6 @@ def _at() -> int:
 class Expr:
     """A scalar or a dictionary."""
 
-    __slots__ = ()
     at: int
 
 
@@ -223,21 +223,19 @@ FORMS = ("SCALAR", "ARRAY", "HASHMAP", "TRIE")
 KINDS = ("real", "int")
 
 
+#: The fields that hold the parts of expressions which bind no names, in the order of the text.
+_FIELDS: dict[type[Expr], tuple[str, ...]] = {
+    Unary: ("arg",), Promote: ("body",), Binary: ("left", "right"), Range: ("low", "high"),
+    Call: ("args",), Apply: ("target", "keys"), Slice: ("target", "low", "high"),
+    If: ("test", "then", "otherwise"),
+}
+
+
 def parts(node: Expr) -> tuple[Expr, ...]:
     """The expressions directly below, in the order of the text."""
     match node:
-        case Unary(arg=one) | Promote(body=one):
-            return (one,)
-        case Binary(left=a, right=b) | Range(low=a, high=b):
-            return (a, b)
-        case Call(args=args):
-            return args
-        case Apply():
-            return (node.target, *node.keys)
-        case Slice():
-            return (node.target, node.low, node.high)
-        case If():
-            return (node.test, node.then, *([] if node.otherwise is None else [node.otherwise]))
+        case Name() | Number():
+            return ()
         case Let():
             return (*(e for _, e in node.bindings), node.body)
         case Sum():
@@ -246,8 +244,22 @@ def parts(node: Expr) -> tuple[Expr, ...]:
             return (node.left, node.right, node.body)
         case Dict():
             return tuple(e for entry in node.entries for e in (*entry.keys, entry.value))
-        case _:
-            return ()
+    found: list[Expr] = []
+    for part in map(node.__getattribute__, _FIELDS[type(node)]):
+        if isinstance(part, tuple):
+            found += part
+        elif part is not None:
+            found.append(part)
+    return tuple(found)
+
+
+def mapped(node: Expr, f: Callable[[Expr], Expr]) -> Expr:
+    """The expression with other parts; one that binds names, or has no parts, is itself."""
+    held = {name: getattr(node, name) for name in _FIELDS.get(type(node), ())}
+    made: Expr = replace(node, **{  # type: ignore[type-var]
+        name: tuple(map(f, part)) if isinstance(part, tuple) else part and f(part)
+        for name, part in held.items()}) if held else node
+    return made
 
 
 def walk(root: Expr) -> Iterator[Expr]:
@@ -277,11 +289,19 @@ def names(root: Expr) -> set[str]:
     return found
 
 
-def free(root: Expr) -> set[str]:
-    """The names that ``root`` takes from its environment."""
+def free(root: Expr) -> frozenset[str]:
+    """The names that ``root`` takes from its environment. They stay with the node, which stays
+    with its text: programs are lowered many times."""
+    found = root.__dict__.get("_free")
+    if found is None:
+        found = root.__dict__["_free"] = _free(root)
+    return found
+
+
+def _free(root: Expr) -> frozenset[str]:
     match root:
         case Name():
-            return {root.name}
+            return frozenset({root.name})
         case Let():
             inner = free(root.body)
             for name, value in reversed(root.bindings):
@@ -296,4 +316,4 @@ def free(root: Expr) -> set[str]:
             inner = free(root.body) - {*root.keys, root.value}
             return inner | free(root.left) | free(root.right)
         case _:
-            return set().union(*(free(p) for p in parts(root)))
+            return frozenset().union(*map(free, parts(root)))

@@ -16,24 +16,9 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import NoReturn
 
+from tensorel.base.records import dataclass
 from tensorel.errors import ParseError
-from tensorel.records import dataclass
-from tensorel.sdql.syntax import (
-    Apply,
-    Binary,
-    Call,
-    Dict,
-    Expr,
-    If,
-    Let,
-    Name,
-    Number,
-    Promote,
-    Range,
-    Slice,
-    Sum,
-    Unary,
-)
+from tensorel.sdql import syntax as s
 
 NUMERIC = ("bool", "int", "real")
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
@@ -62,64 +47,64 @@ INT, BOOL = Type("int"), Type("bool")
 class Types:
     """The types of all expressions of a core program, by ``id``; the tree must stay alive."""
 
-    def __init__(self, root: Expr, env: Env, text: str) -> None:
+    def __init__(self, root: s.Expr, env: Env, text: str) -> None:
         self.text = text
         self.known: dict[int, Type] = {}
         self.of(root, dict(env))
 
-    def __getitem__(self, e: Expr) -> Type:
+    def __getitem__(self, e: s.Expr) -> Type:
         return self.known[id(e)]
 
-    def fail(self, message: str, e: Expr, hint: str | None = None) -> NoReturn:
+    def fail(self, message: str, e: s.Expr, hint: str | None = None) -> NoReturn:
         raise ParseError(message, text=self.text, position=e.at, hint=hint)
 
-    def of(self, e: Expr, env: dict[str, Type]) -> Type:
+    def of(self, e: s.Expr, env: dict[str, Type]) -> Type:
         found = self.known[id(e)] = self.infer(e, env)
         return found
 
-    def infer(self, e: Expr, env: dict[str, Type]) -> Type:
+    def infer(self, e: s.Expr, env: dict[str, Type]) -> Type:
         match e:
-            case Number():
+            case s.Number():
                 return Type(e.kind)
-            case Name():
+            case s.Name():
                 return self.name(e, env)
-            case Unary():
+            case s.Unary():
                 return self.unary(e, self.of(e.arg, env))
-            case Binary():
+            case s.Binary():
                 return self.binary(e, self.of(e.left, env), self.of(e.right, env))
-            case Call():
+            case s.Call():
                 return self.call(e, [self.of(a, env) for a in e.args])
-            case Range():
+            case s.Range():
                 self.key(e.low, env)
                 self.key(e.high, env)
                 return Type("int", 1, True)
-            case Apply():
+            case s.Apply():
                 target = self.dictionary(e.target, env)
                 self.key(e.keys[0], env)
                 return Type(target.kind, target.depth - 1)
-            case Slice():
+            case s.Slice():
                 target = self.dictionary(e.target, env)
                 self.key(e.low, env)
                 self.key(e.high, env)
                 return Type(target.kind, target.depth, True)
-            case If():
+            case s.If():
                 return self.branch(e, env)
-            case Let():
+            case s.Let():
                 (name, value), = e.bindings
                 return self.of(e.body, env | {name: self.of(value, env)})
-            case Sum():
+            case s.Sum():
                 return self.sum(e, env)
-            case Dict():
+            case s.Dict():
                 self.key(e.entries[0].keys[0], env)
                 inner = self.of(e.entries[0].value, env)
                 return Type(inner.kind, inner.depth + 1)
-            case Promote():
+            case s.Promote():
                 return self.promote(e, self.of(e.body, env))
             case _:
                 raise TypeError(f"{type(e).__name__} is not of the core")
 
     # -- leaves and scopes -------------------------------------------------------------------
-    def name(self, e: Name, env: dict[str, Type]) -> Type:
+    def name(self, e: s.Name, env: dict[str, Type]) -> Type:
         if e.name == "_":
             self.fail("_ is no variable", e, "give it a name")
         if e.name not in env:
@@ -130,7 +115,7 @@ class Types:
             self.fail(f"unknown name {e.name!r}", e, hint)
         return env[e.name]
 
-    def sum(self, e: Sum, env: dict[str, Type]) -> Type:
+    def sum(self, e: s.Sum, env: dict[str, Type]) -> Type:
         (g,) = e.generators
         source = self.dictionary(g.source, env)
         inner = env | {g.keys[0]: INT, g.value: Type(source.kind, source.depth - 1)}
@@ -138,7 +123,7 @@ class Types:
         body = self.of(e.body, inner)
         return Type(body.kind, body.depth)
 
-    def branch(self, e: If, env: dict[str, Type]) -> Type:
+    def branch(self, e: s.If, env: dict[str, Type]) -> Type:
         self.truth(e.test, self.of(e.test, env))
         then = self.of(e.then, env)
         if e.otherwise is None:
@@ -146,33 +131,33 @@ class Types:
         return self.alike(e, "else", e.then, e.otherwise, then, self.of(e.otherwise, env))
 
     # -- demands -----------------------------------------------------------------------------
-    def key(self, e: Expr, env: dict[str, Type]) -> None:
+    def key(self, e: s.Expr, env: dict[str, Type]) -> None:
         found = self.of(e, env)
         if found != INT:
             hint = "int(e) makes a whole number of it" if found.depth == 0 else None
             self.fail(f"a key is a scalar of kind int, not {found}", e, hint)
 
-    def dictionary(self, e: Expr, env: dict[str, Type]) -> Type:
+    def dictionary(self, e: s.Expr, env: dict[str, Type]) -> Type:
         found = self.of(e, env)
         if found.depth == 0:
             self.fail(f"a dictionary is needed, not {found}", e)
         return found
 
-    def scalar(self, e: Expr, found: Type, what: str) -> None:
+    def scalar(self, e: s.Expr, found: Type, what: str) -> None:
         if found.depth:
             self.fail(f"{what} takes scalars, not {found}", e,
                       "sum(<k, v> in e) { k -> ... } does it for every value")
 
-    def numeric(self, e: Expr, found: Type, what: str) -> None:
+    def numeric(self, e: s.Expr, found: Type, what: str) -> None:
         if found.kind not in NUMERIC:
             self.fail(f"{what} takes numbers, not values of {found.kind}", e,
                       "real(e) is the number of such a value")
 
-    def truth(self, e: Expr, found: Type) -> None:
+    def truth(self, e: s.Expr, found: Type) -> None:
         self.scalar(e, found, "a test")
         self.numeric(e, found, "a test")
 
-    def meet(self, e: Expr, a: Type, b: Type) -> str:
+    def meet(self, e: s.Expr, a: Type, b: Type) -> str:
         """The kind of the result of two."""
         if a.kind in NUMERIC and b.kind in NUMERIC:
             return max(a.kind, b.kind, key=NUMERIC.index)
@@ -181,7 +166,7 @@ class Types:
                       f"promote[{a.kind if a.kind not in NUMERIC else b.kind}](e) converts")
         return a.kind
 
-    def alike(self, e: Expr, what: str, left: Expr, right: Expr, a: Type, b: Type) -> Type:
+    def alike(self, e: s.Expr, what: str, left: s.Expr, right: s.Expr, a: Type, b: Type) -> Type:
         """The type of two of one depth; the literal 0 has any."""
         if is_zero(left) and (b.depth or b.kind not in NUMERIC):
             return Type(b.kind, b.depth)
@@ -193,14 +178,14 @@ class Types:
         return Type(self.meet(e, a, b), a.depth)
 
     # -- operators ---------------------------------------------------------------------------
-    def unary(self, e: Unary, arg: Type) -> Type:
+    def unary(self, e: s.Unary, arg: Type) -> Type:
         if e.op == "!":
             self.truth(e.arg, arg)
             return BOOL
         self.numeric(e.arg, arg, "-")
         return Type("int" if arg.kind == "bool" else arg.kind, arg.depth)
 
-    def binary(self, e: Binary, a: Type, b: Type) -> Type:
+    def binary(self, e: s.Binary, a: Type, b: Type) -> Type:
         match e.op:
             case "&&" | "||":
                 self.truth(e.left, a)
@@ -231,7 +216,7 @@ class Types:
                     self.meet(e, a, b)
                 return BOOL
 
-    def call(self, e: Call, args: list[Type]) -> Type:
+    def call(self, e: s.Call, args: list[Type]) -> Type:
         for arg, found in zip(e.args, args):
             self.scalar(arg, found, e.function)
             if e.function != "real":
@@ -244,12 +229,12 @@ class Types:
             return INT
         return Type("real")
 
-    def promote(self, e: Promote, body: Type) -> Type:
+    def promote(self, e: s.Promote, body: Type) -> Type:
         self.scalar(e.body, body, "promote")
         self.numeric(e.body, body, "promote")
         return Type("bool" if e.semiring == "boolean" else e.semiring)
 
 
-def is_zero(e: Expr) -> bool:
+def is_zero(e: s.Expr) -> bool:
     """The literal 0, which is the zero of every type."""
-    return isinstance(e, Number) and e.kind == "int" and e.value == 0
+    return isinstance(e, s.Number) and e.kind == "int" and e.value == 0

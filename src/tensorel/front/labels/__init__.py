@@ -1,0 +1,1 @@
+"""Labels of axes: tables as tensors and back, alignment, places by label."""

@@ -1,0 +1,1 @@
+"""Relations as results: named columns, made when somebody asks."""

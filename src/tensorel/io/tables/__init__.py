@@ -1,0 +1,1 @@
+"""Tables of other libraries and files: pandas, polars, Arrow, DuckDB, Parquet."""
