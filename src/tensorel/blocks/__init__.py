@@ -1,0 +1,1 @@
+"""Programs over blocks at many sites: their lineage, what a placement costs, where work goes."""
