@@ -1,0 +1,1 @@
+"""Tables as they lie in memory: named columns of NumPy vectors, and labels of axes."""
