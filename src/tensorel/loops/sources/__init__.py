@@ -1,0 +1,1 @@
+"""What users write to statements: the source of Python functions, and text."""

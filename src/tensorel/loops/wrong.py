@@ -1,0 +1,113 @@
+"""What can go wrong in a running program, and the conditions that tell."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from tensorel.algebra import ops
+from tensorel.algebra.ops import FLOAT64
+from tensorel.base.records import dataclass
+from tensorel.errors import (
+    ArithmeticError_,
+    IndexError_,
+    NameError_,
+    RangeError,
+    TensorelError,
+    UnsupportedError,
+    ValueError_,
+    ZeroDivisionError_,
+)
+from tensorel.ir.nodes import Call, Const, Expr, const
+from tensorel.loops.origin import Origin
+
+
+class Wrong(Enum):
+    """The class of the error and its message; {a} and {b} are the values."""
+
+    INDEX = IndexError_, "index {a} of {what} is outside its {b} entries"
+    OVERFLOW = RangeError, "a whole number does not fit 64 bits"
+    FIT = RangeError, "{a} does not fit {what}"
+    EXACT = RangeError, "a value here has no exact {what}, which the variable holds"
+    ZERO = ZeroDivisionError_, "division by zero"
+    STEP = ValueError_, "the step of a range is zero"
+    DOMAIN = ValueError_, "{what} is not defined there"
+    RANGE = ArithmeticError_, "the result of {what} is too large"
+    COMPLEX = UnsupportedError, "a negative number to a power that is not whole is complex"
+    NEGATIVE = ValueError_, "a whole number to a negative power"
+    SHIFT = ValueError_, "a shift by a negative number"
+    UNSET = NameError_, "{what} is used before it is set"
+    END = UnsupportedError, "the program ends without a return"
+    WHOLE = ValueError_, "a number that is not finite has no whole part"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    wrong: Wrong
+    line: int
+    what: str = ""
+
+    def error(self, origin: Origin, a: int, b: int) -> TensorelError:
+        kind, message = self.wrong.value
+        return origin.error(kind, message.format(a=a, b=b, what=self.what), self.line)
+
+
+# -- conditions ------------------------------------------------------------------------------------
+def call(op: ops.Operator, *args: Expr) -> Expr:
+    return Call(op, args)
+
+
+def negative(e: Expr) -> Expr:
+    return call(ops.less, e, const(0, e.dtype))
+
+
+def is_zero(e: Expr) -> Expr:
+    return call(ops.equal, e, const(0, e.dtype))
+
+
+def outside(e: Expr, low: int, high: int) -> Expr:
+    """A whole number is below the one or above the other."""
+    return call(ops.logical_or, call(ops.less, e, const(low, e.dtype)),
+                call(ops.greater, e, const(high, e.dtype)))
+
+
+_LAST = 2**63 - 1
+
+
+def wraps_beside(op: ops.Operator, a: Expr, b: Expr) -> Expr | None:
+    """A sum, difference or product with a literal overflows; None if neither is one."""
+    if isinstance(a, Const) and op is not ops.subtract:
+        a, b = b, a
+    if not isinstance(b, Const):
+        return None
+    by = int(b.value)
+    if op is ops.multiply:
+        return outside(a, -(_LAST // abs(by)), _LAST // abs(by)) if by else const(False)
+    by = -by if op is ops.subtract else by
+    if by >= 0:
+        return call(ops.greater, a, const(_LAST - by, a.dtype))
+    return call(ops.less, a, const(-_LAST - by, a.dtype))
+
+
+def wrapped(op: ops.Operator, a: Expr, b: Expr, result: Expr) -> Expr:
+    """A sum or difference of int64 has overflowed: its sign is impossible."""
+    first = call(ops.bitwise_xor, a, b if op is ops.subtract else result)
+    second = call(ops.bitwise_xor, b if op is ops.add else a, result)
+    return negative(call(ops.bitwise_and, first, second))
+
+
+#: Products of doubles above this are taken for overflows; the exact limit is 0.05% higher.
+_SURE = 9.22e18
+
+
+def too_large(product: Expr) -> Expr:
+    """A double, which was computed beside a whole number, is near the limit or beyond; so is
+    nan."""
+    size = call(ops.absolute, product)
+    return call(ops.logical_not, call(ops.less, size, const(_SURE, FLOAT64)))
+
+
+def misses(e: Expr, limit: int = 2**53) -> Expr:
+    """A whole number may have no exact double."""
+    return outside(e, -limit, limit)
+
+
