@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
 
 import tensorel as tr  # noqa: E402
-from suite import catalogue, children, data, machine, report, small  # noqa: E402
+from suite import catalogue, children, data, machine, report, small, values  # noqa: E402
 from suite.case import Case, Job, Problem, all_cases  # noqa: E402
 from suite.compare import difference  # noqa: E402
 from suite.single import run as run_ours  # noqa: E402
@@ -114,6 +114,7 @@ def main() -> int:
             print(report.line(row, threads), flush=True)
     if not options.no_children:
         result.small = small.measure()
+        result.values = values.measure()
         result.import_seconds = children.import_seconds()
         print("\n".join(f"{n:<28} {s * 1e6:8.1f} us" for n, s in result.small.items()))
         print(f"{'import tensorel':<28} {result.import_seconds * 1e3:8.1f} ms")

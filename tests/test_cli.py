@@ -221,6 +221,17 @@ def test_run_over_a_database(
     assert main(["run", program[0], "--db", str(tmp_path / "db"), *program[3:]]) == 0
 
 
+def test_run_refuses_axes_of_unequal_extents(
+    program: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "short.npy", np.array([1.0, 2.0]))
+    short = [*program[:-1], f"x={tmp_path / 'short.npy'}"]
+    for command in ("run", "explain"):
+        assert main([command, *short]) == 1
+        assert "joined with axis" in capsys.readouterr().err
+    assert main(["run", *short, "--unequal"]) == 0
+
+
 def test_run_from_a_pipe(program: list[str]) -> None:
     done = run("run", "-", *program[1:], input=SPMV)
     assert (done.returncode, done.stdout) == (0, "[-11.   4.   9.]\n"), done.stderr

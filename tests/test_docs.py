@@ -54,6 +54,7 @@ def test_blocks_are_found() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
+@pytest.mark.usefixtures("own_rules")
 def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__docs__"}
@@ -86,6 +87,33 @@ def test_prose(page: Path) -> None:
     for target in _LINK.findall(prose):
         if "://" not in target:
             assert (page.parent / target).exists(), f"link to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_lines_are_readable(page: Path) -> None:
+    """But for tables, and for what programs print and diffs say."""
+    text = re.sub(r"^```(?:text|diff)\n.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    assert [x for x in text.split("\n") if len(x) > 100 and not x.startswith("|")] == []
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if "design" in p.parts],
+                         ids=lambda page: page.stem)
+def test_design_notes_name_files_that_are_there(page: Path) -> None:
+    text = page.read_text()
+    named = set(re.findall(r"(?<![\w/])((?:\w+/)+\w+\.py)\b", text))
+    assert [p for p in sorted(named) if not ((ROOT / p).is_file() or
+                                             (ROOT / "src/tensorel" / p).is_file())] == []
+
+
+@pytest.mark.parametrize("index", sorted((ROOT / "docs/design").glob("*/")), ids=lambda f: f.name)
+def test_decisions_have_date_alternatives_and_evidence(index: Path) -> None:
+    listed = _LINK.findall(index.with_suffix(".md").read_text())
+    for page in sorted(index.glob("*.md")):
+        assert f"{index.name}/{page.name}" in listed, page
+        text = page.read_text()
+        assert re.match(r"# .+\n\n20\d\d-\d\d-\d\d\. ", text), page
+        for part in ("Decision", "Alternatives", "Evidence"):
+            assert text.count(f"**{part}.**") == 1, f"{page}: {part}"
 
 
 def test_every_format_has_a_line() -> None:

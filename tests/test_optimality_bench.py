@@ -18,7 +18,7 @@ from dataclasses import replace
 from optimality.counting import STEP, counting, measured
 from tensorel.config import current
 from tensorel.engines.binding import bind
-from tensorel.engines.local import planned
+from tensorel.engines.in_process.engine import planned
 config = replace(current(), threads=1, disk_cache=False)
 for n in (200, 400):
     a = tr.tensor(np.tri(n), format="csr")

@@ -112,6 +112,6 @@ def test_times_of_heavy_peers_are_estimated_from_smaller_data() -> None:
         job = None if skip else (lambda: sum(range(int(work / 1e4))))
         return contest.Problem(lambda: 0, (contest.Heavy("scipy", "naive", job, skip, None, work),))
 
-    found = contest._estimated(Case("x", "-", setup), 1.0, contest.Heavy(
+    found = contest.estimated(Case("x", "-", setup), 1.0, contest.Heavy(
         "scipy", "naive", None, "too much", None, 1e9))
     assert found is not None and found > 0

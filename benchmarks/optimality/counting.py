@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from tensorel.config import Config
-from tensorel.engines import kernel_step, local
-from tensorel.kernels import cache, compiler
-from tensorel.kernels.symbols import libc
+from tensorel.engines.in_process import engine, kernel_step
+from tensorel.engines.in_process.plan_state import state_of
+from tensorel.kernels.runtime import compiler, kernel_cache
+from tensorel.kernels.runtime.symbols import libc
 from tensorel.plan.physical import BlasStep, Step
 from tensorel.storage.format import Format
 from tensorel.storage.stored import Stored
@@ -99,10 +100,10 @@ def _compile(text: str, effort: str = "full") -> bytes:
     key = CACHE / hashlib.sha256(f"{effort} {compiler.host()} {text}".encode()).hexdigest()
     if key.exists():
         return key.read_bytes()
-    with compiler._lock:
-        plain = str(compiler._optimized(text, effort))
-        module = compiler._llvm().parse_assembly(instrumented(plain))
-        code: bytes = compiler._machine("quick").emit_object(module)
+    with compiler.lock:
+        plain = str(compiler.optimized(text, effort))
+        module = compiler.llvm_library().parse_assembly(instrumented(plain))
+        code: bytes = compiler.machine_for("quick").emit_object(module)
     CACHE.mkdir(mode=0o700, exist_ok=True)
     temporary = key.with_suffix(f".{os.getpid()}")
     temporary.write_bytes(code)
@@ -155,11 +156,11 @@ def product(result: Stored, step: BlasStep, values: dict[str, Stored], *rest: ob
 def counting() -> Iterator[None]:
     """Kernels that are compiled meanwhile count; use in a process of its own. Counting code must
     never reach the user's cache of kernels: in other processes the counter is not there."""
-    places = [(compiler, "compile_object", _compile), (cache, "load", lambda name: None),
-              (cache, "store", lambda name, payload: None), *(
+    places = [(compiler, "compile_object", _compile), (kernel_cache, "load", lambda name: None),
+              (kernel_cache, "store", lambda name, payload: None), *(
         (module, name, _charged(getattr(module, name), charge)) for module, name, charge in (
             (kernel_step, "combine_list", listing), (kernel_step, "to_format", conversion),
-            (local, "to_format", conversion), (local, "run_blas", product)))]
+            (engine, "to_format", conversion), (engine, "run_blas", product)))]
     before = [(m, n, getattr(m, n)) for m, n, _ in places]
     for module, name, instead in places:
         setattr(module, name, instead)
@@ -174,7 +175,7 @@ def measured(step: Step, values: dict[str, Stored], config: Config) -> tuple[flo
     """The cost of a step in instructions, and its result."""
     global _charge
     _count.value, _charge = 0, 0.0
-    result = local.run_step(step, values, config, config.memory)
+    result = engine.run_step(state_of(step), values, config, config.memory)
     fresh = result.nbytes if not any(
         result.arrays is v.arrays for v in values.values()) else 0
     cost = _count.value + _charge / NS_PER_INSTRUCTION + FRESH * fresh + STEP

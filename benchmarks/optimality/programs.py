@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import tensorel as tr
-from tensorel.records import dataclass
+from tensorel.base.records import dataclass
 
 Rng = np.random.Generator
 FORMATS = ("csr", "csr", "csr", "csc", "csc", "coo", "dcsr")

@@ -15,19 +15,19 @@ from itertools import islice
 from typing import Any
 
 from optimality.counting import NS_PER_INSTRUCTION, measured
+from tensorel.base.records import dataclass, field
 from tensorel.config import Config
 from tensorel.engines.binding import Bound, bind
-from tensorel.engines.local import _known, planned
+from tensorel.engines.in_process.engine import known_of, planned
 from tensorel.errors import MemoryLimitError
 from tensorel.ir.nodes import Source, Tensor, postorder
 from tensorel.ir.printer import show
-from tensorel.plan.choose import Chooser
-from tensorel.plan.decide import Decision, Decisions, Option
+from tensorel.plan.decisions import Decision, Decisions, Option
 from tensorel.plan.definitions import Definition, Program
-from tensorel.plan.known import Known
 from tensorel.plan.physical import BulkStep, KernelStep, Plan, Step, ViewStep
-from tensorel.plan.pipeline import PASSES, VARIED, ways, written
-from tensorel.records import dataclass, field
+from tensorel.plan.pipeline import Stage, ways, written
+from tensorel.plan.slot_facts import Known
+from tensorel.plan.steps.choose import Chooser
 from tensorel.storage.stored import Stored
 
 FORMS = 60  # logical programs at most: of larger spaces nothing is said
@@ -110,17 +110,17 @@ class Explorer:
                   ) -> Iterator[tuple[Program, dict[object, Known]]]:
         """The logical programs, each once, in the form that was chosen: whether products of sums
         are expanded is decided with a margin for what rounding may lose, not by cost alone."""
-        known = [_known(source, stored)
+        known = [known_of(source, stored)
                  for source, stored in zip(bound.slots, bound.stored.values())]
         driver, first = written(bound.roots, [None], known, self.config, False, Decisions(()))
-        forms, texts = ways(first), set()
+        forms, texts = ways(driver, first), set()
         for form in [forms[k][1] for k in start or (0,)]:
             stack: list[tuple[int, ...]] = [()]
             while stack:
                 picks = stack.pop(0)
                 program = form.copy()
                 program.decisions = Decisions(picks)
-                driver.run(program, PASSES[VARIED:])
+                driver.run(program, Stage.EACH_WAY)
                 taken = program.decisions.taken
                 for place in range(len(picks), len(taken)):
                     before = tuple(d.pick for d in taken[:place])
@@ -170,12 +170,12 @@ class Explorer:
             taken = chooser.program.decisions.taken
             for place in range(len(picks), len(taken)):
                 before = tuple(x.pick for x in taken[:place])
-                stack += [(*before, k) for k in self._hopeful(taken[place])]
+                stack += [(*before, k) for k in self._promising(taken[place])]
             after = State(chooser, dict(state.values), dict(state.names), state.found, state.ways)
             if self._follow(chooser.steps[done:], after, contents):
                 yield after
 
-    def _hopeful(self, d: Decision) -> list[int]:
+    def _promising(self, d: Decision) -> list[int]:
         """Other options of a decision, without loops that are estimated to take far too long."""
         others = range(1, len(d.texts))
         if d.kind != "loops":

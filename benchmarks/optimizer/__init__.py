@@ -1,1 +1,1 @@
-"""Naive programs against the best plans that experts write: the measuring stick of issue 3."""
+"""Naive programs against the best plans that experts write: the optimizer's measuring stick."""

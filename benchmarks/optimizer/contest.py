@@ -182,7 +182,7 @@ def _again(job: Callable[[], object], spent: float) -> float:
         return spent
 
 
-def _estimated(case: Case, scale: float, heavy: Heavy) -> float | None:
+def estimated(case: Case, scale: float, heavy: Heavy) -> float | None:
     """Seconds of a peer with too much work, in proportion to its work on smaller data."""
     for _ in range(4):
         scale /= 4
@@ -227,7 +227,7 @@ def measure(case: Case, scale: float, timing: Timing) -> Result:
     jobs |= {p.label: p.job for p in answers.racing if p.job is not None}
     _time(row, jobs, timing)
     for peer in problem.peers:
-        if isinstance(peer, Heavy) and peer.skip and (s := _estimated(case, scale, peer)):
+        if isinstance(peer, Heavy) and peer.skip and (s := estimated(case, scale, peer)):
             row.estimated[peer.label] = s
             row.notes.append(f"{peer.label} estimated: {s:.1f} s")
     return row

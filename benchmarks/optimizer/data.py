@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from suite.data import Entries, _csr, _power_law, remembered, tensor3
+from suite.data import Entries, as_csr, remembered, skewed_draw, tensor3
 
 #: Real graphs are read from here where the folder exists.
 REAL = Path(os.environ.get("TENSOREL_REAL_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -61,7 +61,7 @@ def _mesh(m: Mesh, scale: float, seed: int) -> Any:
     unit = np.arange(m.block)
     i = np.repeat(here[:, None] * m.block + unit, m.block, axis=1).ravel()
     j = np.tile(there[:, None] * m.block + unit, (1, m.block)).ravel()
-    return _csr(i, j, (rows, rows), seed)
+    return as_csr(i, j, (rows, rows), seed)
 
 
 def _webbase(scale: float, seed: int) -> Any:
@@ -69,9 +69,9 @@ def _webbase(scale: float, seed: int) -> Any:
     rng = np.random.default_rng(seed)
     n, nnz = max(int(1_000_005 * scale), 50), max(int(3_110_000 * scale), 100)
     own = np.arange(n)  # a link of each page to itself, as in webbase-1M
-    i = np.r_[own, _power_law(rng, n, nnz - n, 0.7)]
-    j = np.r_[own, _power_law(rng, n, nnz - n, 0.7)]
-    return _csr(i, j, (n, n), seed)
+    i = np.r_[own, skewed_draw(rng, n, nnz - n, 0.7)]
+    j = np.r_[own, skewed_draw(rng, n, nnz - n, 0.7)]
+    return as_csr(i, j, (n, n), seed)
 
 
 @remembered
@@ -106,7 +106,7 @@ def factor(rows: int, columns: int, seed: int = 7) -> Any:
     """A synthetic factor as the paper makes them: one cell in 32 is stored."""
     rng = np.random.default_rng(seed)
     count = max(rows * columns // 32, 4)
-    return _csr(rng.integers(0, rows, count), rng.integers(0, columns, count),
+    return as_csr(rng.integers(0, rows, count), rng.integers(0, columns, count),
                 (rows, columns), seed)
 
 
@@ -129,7 +129,7 @@ def _generated_graph(scale: float) -> Any:
     nodes, edges = max(int(40_000 * scale), 40), max(int(200_000 * scale), 120)
     number = rng.permutation(nodes)
     ends = [np.minimum(nodes * rng.random(edges) ** 2.2, nodes - 1).astype(int) for _ in range(2)]
-    return _csr(number[ends[0]], number[ends[1]], (nodes, nodes), 11)
+    return as_csr(number[ends[0]], number[ends[1]], (nodes, nodes), 11)
 
 
 def has_graph(name: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from optimizer.peers import Contest
 from suite.case import Problem
 from tensorel.config import current
-from tensorel.engines import local
+from tensorel.engines.in_process import engine
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def hit(problem: Problem, tries: int = 50) -> float:
     for _ in range(tries):
         node = program(problem).node
         start = time.perf_counter()
-        bound = local.bind([node], [None], config)
-        local.plan_for(bound, [None], config)
+        bound = engine.bind([node], [None], config)
+        engine.plan_for(bound, [None], config)
         spent.append(time.perf_counter() - start)
     return statistics.median(spent)

@@ -11,7 +11,7 @@ from optimizer import growth, native, verdicts
 from optimizer.children import PROCESSES, SHORT_SECONDS
 from optimizer.contest import HIT_LIMIT, LOOP_BEHIND, PLAN_LIMIT, Result, Timing
 from optimizer.peers import LOOP
-from suite.report import BEHIND, _table, ms
+from suite.report import BEHIND, markdown_table, ms
 
 
 @dataclass
@@ -68,7 +68,7 @@ def _speed(report: Report) -> str:
         cells += [_naive(row), "-" if gain is None else f"{gain:.0f}x"]
         cells += [f"{plan.first * 1e3:.1f}", f"{plan.hit * 1e6:.0f}"] if plan else ["-", "-"]
         rows.append(cells)
-    return _table(head, rows)
+    return markdown_table(head, rows)
 
 
 def _others(report: Report) -> str:
@@ -78,7 +78,7 @@ def _others(report: Report) -> str:
         shown += [f"{n} > {ms(t)}" for n, t in row.over.items()]
         shown += [f"{n} ~ {ms(t)}" for n, t in row.estimated.items()]
         rows.append([row.name, "; ".join(shown) or "-", "; ".join(row.notes) or "-"])
-    return _table(["case", "ms", "not run"], rows)
+    return markdown_table(["case", "ms", "not run"], rows)
 
 
 def summary(report: Report) -> str:
@@ -157,7 +157,7 @@ def _growth(report: Report) -> list[str]:
         rows.append([name, *(ms(times[x] / 1e3) if x in times else "-" for x in sides),
                      f"{most / least:.1f}x the time for {(last / first) ** 2:,.0f}x the cells"])
     return [f"## Cost by shape, entries constant\n\n![growth]({_stem(report)}-growth.svg)\n\n"
-            + _table(["program", *(f"{int(x):,}" for x in sides), "growth"], rows)]
+            + markdown_table(["program", *(f"{int(x):,}" for x in sides), "growth"], rows)]
 
 
 def _trails(report: Report) -> list[str]:

@@ -1,4 +1,4 @@
-"""Each sentence of issue 3's "What it must show" that this benchmark decides, with its verdict."""
+"""What the optimizer is held to, sentence by sentence, and this benchmark's verdict on each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from optimizer import growth
 from optimizer.contest import HIT_LIMIT, LOOP_BEHIND, PLAN_LIMIT, Result
 from optimizer.grams import MORE
 from optimizer.peers import WHOLE
-from suite.report import _table
+from suite.report import markdown_table
 
 Rows = Sequence[Result]
 TABLE3 = ("mmm ", "sum mmm ", "batax ", "ttm ", "mttkrp ")
@@ -122,7 +122,7 @@ def _hits(rows: Rows) -> Count:
 
 
 def table(rows: Rows) -> str:
-    """All sentences, in the issue's order."""
+    """All sentences, in order."""
     table3, patterns = _named(rows, TABLE3), _named(rows, PATTERNS)
     paying = _named(rows, ("sum mmm ", "batax "))
     counts = {
@@ -149,5 +149,5 @@ def table(rows: Rows) -> str:
     shown["MatRel's ground: cost grows with nnz, not with m*n"] = _growth(rows)
     shown[f"Planned in under {PLAN_LIMIT * 1e3:.0f} ms"] = _planning(rows).words()
     shown[f"Plan found again in under {HIT_LIMIT * 1e6:.0f} us"] = _hits(rows).words()
-    return _table(["sentence", "verdict", "missed by, or numbers"],
+    return markdown_table(["sentence", "verdict", "missed by, or numbers"],
                   [[name, *words] for name, words in shown.items()])

@@ -68,7 +68,8 @@ def _distinct(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return ordered[np.r_[True, ordered[1:] != ordered[:-1]]]
 
 
-def _csr(rows: npt.NDArray[Any], cols: npt.NDArray[Any], shape: tuple[int, int], seed: int) -> Any:
+def as_csr(rows: npt.NDArray[Any], cols: npt.NDArray[Any], shape: tuple[int, int], seed: int
+           ) -> Any:
     """Canonical CSR with int32 indices and values in [0.5, 1.5): sums stay away from zero."""
     key = _distinct(rows.astype(np.int64) * shape[1] + cols)
     values = np.random.default_rng(seed + 1).random(key.size) + 0.5
@@ -85,10 +86,11 @@ def banded(nnz: int, seed: int = 0, per_row: int = 32, width: int = 200) -> Any:
     start = np.clip(np.arange(n) - width // 2, 0, n - width)
     steps = rng.integers(1, max(width // per_row, 1) + 1, size=(n, per_row))
     cols = start[:, None] + np.cumsum(steps, axis=1) - 1
-    return _csr(np.repeat(np.arange(n), per_row), cols.ravel(), (n, n), seed)
+    return as_csr(np.repeat(np.arange(n), per_row), cols.ravel(), (n, n), seed)
 
 
-def _power_law(rng: np.random.Generator, n: int, count: int, skew: float) -> npt.NDArray[np.int64]:
+def skewed_draw(rng: np.random.Generator, n: int, count: int, skew: float
+                ) -> npt.NDArray[np.int64]:
     """Draws from 0..n-1 with P(rank r) ~ r**-skew, ranks scattered over the numbers."""
     drawn = np.minimum(n * rng.random(count) ** (1 / (1 - skew)), n - 1).astype(np.int64)
     return rng.permutation(n)[drawn]
@@ -100,8 +102,8 @@ def power_law(nnz: int, seed: int = 0, per_row: int = 10, skew: float = 0.5) -> 
     rng = np.random.default_rng(seed)
     n = max(nnz // per_row, 16)
     drawn = int(nnz * 1.05)
-    rows, cols = (_power_law(rng, n, drawn, skew) for _ in range(2))
-    return _csr(rows, cols, (n, n), seed)
+    rows, cols = (skewed_draw(rng, n, drawn, skew) for _ in range(2))
+    return as_csr(rows, cols, (n, n), seed)
 
 
 @remembered
@@ -112,7 +114,7 @@ def uniform(
     rng = np.random.default_rng(seed)
     n = max(nnz // per_row, 16) if rows is None else rows
     m = n if columns is None else columns
-    return _csr(rng.integers(0, n, nnz), rng.integers(0, m, nnz), (n, m), seed)
+    return as_csr(rng.integers(0, n, nnz), rng.integers(0, m, nnz), (n, m), seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,8 +143,8 @@ def tensor3(nnz: int, shape: tuple[int, int, int], seed: int = 0, skew: float = 
     """A rank-3 tensor with skewed first and second coordinates, as rating data has."""
     rng = np.random.default_rng(seed)
     drawn = int(nnz * 1.25)
-    i = _power_law(rng, shape[0], drawn, skew)
-    j = _power_law(rng, shape[1], drawn, skew)
+    i = skewed_draw(rng, shape[0], drawn, skew)
+    j = skewed_draw(rng, shape[1], drawn, skew)
     k = rng.integers(0, shape[2], drawn)
     key = _distinct((i * shape[1] + j) * shape[2] + k)
     key = np.sort(rng.permutation(key)[:nnz])

@@ -8,6 +8,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from suite.values import Row as Unseen
+
 #: Slower than the best peer by more than this is marked.
 BEHIND = 1.1
 COLD_LIMIT, WARM_LIMIT, SMALL_LIMIT, IMPORT_LIMIT = 0.100, 0.020, 100e-6, 0.150
@@ -50,6 +52,7 @@ class Report:
     scale: float
     rows: list[Row] = field(default_factory=list)
     small: dict[str, float] = field(default_factory=dict)
+    values: list[Unseen] = field(default_factory=list)
     import_seconds: float | None = None
     seconds: float = 0.0
 
@@ -87,7 +90,7 @@ def heading(threads: tuple[int, ...]) -> str:
     return f"{'case':<26} {times}  {'best ms':>8} {'best peer':<24} {ratios}"
 
 
-def _table(head: list[str], rows: list[list[str]]) -> str:
+def markdown_table(head: list[str], rows: list[list[str]]) -> str:
     def show(cells: list[str]) -> str:
         return "| " + " | ".join(cells) + " |"
 
@@ -105,7 +108,7 @@ def _speed(report: Report) -> str:
         cells = [name, f"`{row.program}`", *(ms(row.ours.get(t)) for t in threads)]
         cells += [ms(best[1]), best[0]] if best else ["-", "-"]
         rows.append([*cells, *(_ratio(row, t) for t in threads)])
-    return _table(head, rows)
+    return markdown_table(head, rows)
 
 
 def _peers(report: Report) -> str:
@@ -113,7 +116,7 @@ def _peers(report: Report) -> str:
     for row in report.rows:
         shown = [f"{n} {ms(t)}" for n, t in sorted(row.peers.items(), key=lambda kv: kv[1])]
         rows.append([row.name, "; ".join(shown), "; ".join(row.notes) or "-"])
-    return _table(["case", "peers, ms", "notes"], rows)
+    return markdown_table(["case", "peers, ms", "notes"], rows)
 
 
 def _first(report: Report) -> str:
@@ -135,12 +138,18 @@ def _first(report: Report) -> str:
         rows.append([row.name, *times, *cells, "; ".join(verdict) or "ok"])
     head = ["case", "cold, ms", "and LLVM's load", "disk cache, ms", "inputs + output, MB",
             "peak, MB"]
-    return _table([*head, "predicted, MB", "verdict"], rows)
+    return markdown_table([*head, "predicted, MB", "verdict"], rows)
 
 
 def _small(report: Report) -> str:
     rows = [[name, f"{seconds * 1e6:.1f}"] for name, seconds in report.small.items()]
-    return _table(["one call", "us"], rows)
+    return markdown_table(["one call", "us"], rows)
+
+
+def _values(report: Report) -> str:
+    rows = [[r.name, *[f"{t * 1e6:,.1f}" for t in r[1:]]] for r in report.values]
+    return markdown_table(
+        ["us", "first value", "second", "later", "seen before", "NumPy or SciPy"], rows)
 
 
 def summary(report: Report) -> str:
@@ -181,6 +190,8 @@ def markdown(report: Report) -> str:
         )
     if report.small:
         parts.append("## Small calls\n\n" + _small(report))
+    if report.values:
+        parts.append("## Numbers never seen\n\n" + _values(report))
     if report.import_seconds is not None:
         parts.append(
             f"## Import\n\n`import tensorel` adds {ms(report.import_seconds)} ms to NumPy's "

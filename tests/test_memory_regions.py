@@ -11,14 +11,20 @@ import numpy as np
 import pytest
 
 import tensorel as tr
-from tensorel import recycling
-from tensorel.kernels.buffers import Control, GrowBuffer
-from tensorel.recycling import LARGE_PAGE, MAPPED, MOST_KEPT, REGIONS, Regions
+from tensorel.base import memory_regions
+from tensorel.base.memory_regions import (
+    LARGE_PAGE,
+    MAX_KEPT_BYTES,
+    MIN_MAPPED_BYTES,
+    REGIONS,
+    Regions,
+)
+from tensorel.kernels.runtime.buffers import Control, GrowBuffer
 
 F8 = np.dtype("float64")
-MANY = MAPPED // 2  # items: four times the least that is mapped
+MANY = MIN_MAPPED_BYTES // 2  # items: four times the least that is mapped
 
-pytestmark = pytest.mark.skipif(MAPPED > 1 << 40, reason="regions are kept on Linux alone")
+pytestmark = pytest.mark.skipif(MIN_MAPPED_BYTES > 1 << 40, reason="kept on Linux alone")
 
 
 @pytest.fixture(autouse=True)
@@ -29,61 +35,61 @@ def nothing_kept() -> None:
 
 
 def test_the_next_array_lies_where_the_last_one_lay() -> None:
-    first = recycling.empty(MANY, F8)
+    first = memory_regions.empty(MANY, F8)
     place = first.ctypes.data
     first[:] = 7.0
     del first
-    assert REGIONS.bytes_ == recycling.span(MANY * 8)
-    again = recycling.empty(MANY, F8)
+    assert REGIONS.bytes_ == memory_regions.span(MANY * 8)
+    again = memory_regions.empty(MANY, F8)
     assert again.ctypes.data == place and REGIONS.bytes_ == 0
 
 
 def test_zeros_are_zeros() -> None:
     for _ in range(3):
-        made = recycling.zeros((4, MANY // 4), F8)
+        made = memory_regions.zeros((4, MANY // 4), F8)
         assert made.shape == (4, MANY // 4) and not made.any()
         made[...] = 3.0
         del made
-    assert (recycling.full(MANY, 2.5, F8) == 2.5).all()
+    assert (memory_regions.full(MANY, 2.5, F8) == 2.5).all()
 
 
 def test_a_view_keeps_its_memory() -> None:
-    made = recycling.empty(MANY, F8)
+    made = memory_regions.empty(MANY, F8)
     made[:] = 1.0
     part = made[10:20].reshape(2, 5)
     del made
-    other = recycling.full(MANY, 9.0, F8)
+    other = memory_regions.full(MANY, 9.0, F8)
     assert (part == 1.0).all() and other.ctypes.data != part.ctypes.data - 80
 
 
 def test_regions_are_cut_and_made_longer() -> None:
-    large = recycling.full(4 * MANY, 1.0, F8)
+    large = memory_regions.full(4 * MANY, 1.0, F8)
     place = large.ctypes.data
     del large
-    small = recycling.full(MANY, 2.0, F8)
+    small = memory_regions.full(MANY, 2.0, F8)
     assert small.ctypes.data == place
-    assert REGIONS.bytes_ == recycling.span(4 * MANY * 8) - recycling.span(MANY * 8)
-    rest = recycling.full(3 * MANY, 3.0, F8)
+    assert REGIONS.bytes_ == memory_regions.span(4 * MANY * 8) - memory_regions.span(MANY * 8)
+    rest = memory_regions.full(3 * MANY, 3.0, F8)
     assert (small == 2.0).all() and (rest == 3.0).all()
     del small
-    longer = recycling.full(6 * MANY, 4.0, F8)  # the kept one, with more behind it
+    longer = memory_regions.full(6 * MANY, 4.0, F8)  # the kept one, with more behind it
     assert REGIONS.bytes_ == 0 and (longer == 4.0).all() and (rest == 3.0).all()
 
 
 def test_small_arrays_are_numpys() -> None:
-    made = recycling.empty(MAPPED // 8 - 1, F8)
+    made = memory_regions.empty(MIN_MAPPED_BYTES // 8 - 1, F8)
     assert made.flags.owndata
     del made
     assert REGIONS.bytes_ == 0
-    assert recycling.zeros(5, F8).tolist() == [0.0] * 5
-    assert recycling.empty((0, 3), F8).shape == (0, 3)
+    assert memory_regions.zeros(5, F8).tolist() == [0.0] * 5
+    assert memory_regions.empty((0, 3), F8).shape == (0, 3)
 
 
 def test_copies_are_contiguous() -> None:
     given = np.arange(float(MANY)).reshape(-1, 8).T
-    made = recycling.contiguous(given)
+    made = memory_regions.contiguous(given)
     assert made.flags.c_contiguous and np.array_equal(made, given)
-    assert recycling.contiguous(made) is made
+    assert memory_regions.contiguous(made) is made
 
 
 def test_only_so_much_is_kept() -> None:
@@ -95,11 +101,11 @@ def test_only_so_much_is_kept() -> None:
     assert [pointer for _, pointer in regions.kept] == taken[2:], "the oldest goes first"
     regions.release()
     many = Regions(1 << 40)
-    for pointer in [many.take(LARGE_PAGE)[0] for _ in range(recycling.MANY + 5)]:
+    for pointer in [many.take(LARGE_PAGE)[0] for _ in range(memory_regions.MAX_KEPT_REGIONS + 5)]:
         many.give(pointer, LARGE_PAGE)
-    assert len(many.kept) == recycling.MANY
+    assert len(many.kept) == memory_regions.MAX_KEPT_REGIONS
     many.release()
-    assert REGIONS.most <= MOST_KEPT
+    assert REGIONS.most <= MAX_KEPT_BYTES
 
 
 def test_what_cannot_be_made_longer_is_not_lost() -> None:
@@ -133,7 +139,7 @@ def test_buffers_take_regions_and_give_them_back() -> None:
     del wasteful
     REGIONS.release()
     del made
-    assert REGIONS.bytes_ == recycling.span(MANY * 8), "what was not used is cut off"
+    assert REGIONS.bytes_ == memory_regions.span(MANY * 8), "what was not used is cut off"
 
 
 def test_arrays_of_many_threads() -> None:
@@ -145,7 +151,7 @@ def test_arrays_of_many_threads() -> None:
         held: list[tuple[float, np.ndarray]] = []
         for k in range(60):
             value = float(seed * 1000 + k)
-            made = recycling.empty(int(rng.integers(MAPPED // 8, MANY)), F8)
+            made = memory_regions.empty(int(rng.integers(MIN_MAPPED_BYTES // 8, MANY)), F8)
             made[::512] = value
             held.append((value, made))
             del made
@@ -191,7 +197,7 @@ def test_what_is_kept_counts_for_the_limit() -> None:
 def test_tracemalloc_sees_them() -> None:
     tracemalloc.start()
     try:
-        made = recycling.empty(MANY, F8)
+        made = memory_regions.empty(MANY, F8)
         assert tracemalloc.get_traced_memory()[0] >= made.nbytes
         del made
         assert tracemalloc.get_traced_memory()[0] < MANY
@@ -202,15 +208,15 @@ def test_tracemalloc_sees_them() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_fork_has_its_own() -> None:
-    dropped = recycling.full(MANY, 1.0, F8)
+    dropped = memory_regions.full(MANY, 1.0, F8)
     del dropped
-    made, dropped = recycling.full(MANY, 2.0, F8), recycling.full(MANY, 3.0, F8)
+    made, dropped = memory_regions.full(MANY, 2.0, F8), memory_regions.full(MANY, 3.0, F8)
     del dropped
     assert REGIONS.bytes_
-    made = recycling.full(MANY, 3.0, F8)
+    made = memory_regions.full(MANY, 3.0, F8)
     child = os.fork()
     if child == 0:
-        other = recycling.full(MANY, 4.0, F8)
+        other = memory_regions.full(MANY, 4.0, F8)
         os._exit(0 if (other == 4.0).all() and (made == 3.0).all() else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert (made == 3.0).all()
@@ -218,24 +224,24 @@ def test_a_fork_has_its_own() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 1000, 3_000_000, 3_999_999, 4_000_000])
 def test_what_is_behind_a_shortened_array_is_used_again(count: int) -> None:
-    recycling.REGIONS.release()
-    array = recycling.empty(4_000_000, np.dtype(np.float64))
+    memory_regions.REGIONS.release()
+    array = memory_regions.empty(4_000_000, np.dtype(np.float64))
     array[:] = 7
-    short = recycling.shortened(array, count)
+    short = memory_regions.shortened(array, count)
     del array
-    kept = recycling.REGIONS.bytes_
-    assert kept == recycling.span(32_000_000) - recycling.span(max(count * 8, 1))
-    if kept >= recycling.MAPPED:
-        other = recycling.empty(kept // 8, np.dtype(np.float64))
+    kept = memory_regions.REGIONS.bytes_
+    assert kept == memory_regions.span(32_000_000) - memory_regions.span(max(count * 8, 1))
+    if kept >= memory_regions.MIN_MAPPED_BYTES:
+        other = memory_regions.empty(kept // 8, np.dtype(np.float64))
         other[:] = 1
         del other
     assert short.size == count and (short == 7).all()
     del short
-    assert recycling.REGIONS.bytes_ == recycling.span(32_000_000)
-    recycling.REGIONS.release()
+    assert memory_regions.REGIONS.bytes_ == memory_regions.span(32_000_000)
+    memory_regions.REGIONS.release()
 
 
 def test_small_arrays_are_shortened_too() -> None:
-    array = recycling.empty(100, np.dtype(np.int32))
+    array = memory_regions.empty(100, np.dtype(np.int32))
     array[:] = np.arange(100)
-    assert recycling.shortened(array, 3).tolist() == [0, 1, 2]
+    assert memory_regions.shortened(array, 3).tolist() == [0, 1, 2]
