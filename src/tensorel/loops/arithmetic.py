@@ -11,7 +11,7 @@ from tensorel.ir.nodes import Call, Const, Expr, const
 from tensorel.loops import functions, syntax, wrong
 from tensorel.loops.analysis.facts import Fact
 from tensorel.loops.expressions import Expressions
-from tensorel.loops.types import Scalar, taken
+from tensorel.loops.types import PY_INT, Scalar, taken
 from tensorel.loops.wrong import Wrong, call
 
 _LARGEST_SHIFT = 62
@@ -134,7 +134,14 @@ class Arithmetic(Expressions):
             less = call(ops.where, call(ops.greater_equal, a, b), call(ops.subtract, a, b), a)
             return call(ops.where, wrong.negative(a), call(ops.add, a, b), less)
         if name in ("//", "%"):
-            return Call(op, (a, self._divisor(e, b)))
+            b = self._divisor(e, b)
+            if name == "//" and not fits and not self.has(e.args[0], Fact.FITS) and \
+                    not self.has(e.args[1], Fact.POSITIVE) and not (
+                    isinstance(b, Const) and b.value != -1):
+                a, b = self.hold(a), self.hold(b)
+                last = call(ops.equal, b, const(-1, INT64))
+                self.check(call(ops.logical_and, wrong.is_lowest(a), last), Wrong.OVERFLOW, e.line)
+            return Call(op, (a, b))
         if name in ("&", "|", "^") or (fits and name in ("+", "-", "*")):
             return Call(op, (a, b))
         a, b = self.hold(a), self.hold(b)
@@ -238,6 +245,10 @@ class Arithmetic(Expressions):
         if own.weak:
             value = convert(value, t.dtype if t.dtype.kind != "f" else own.dtype)
         op = functions.UNARY.get(name, ops.absolute)
+        if t == PY_INT and op in (ops.negative, ops.absolute) and not self.has(e, Fact.FITS) and \
+                not self.has(arg, Fact.FITS):
+            value = self.hold(value)
+            self.check(wrong.is_lowest(value), Wrong.OVERFLOW, e.line)
         return Call(op, (value,))
 
     def _cast(self, arg: syntax.Expr, own: Scalar, dtype: DType) -> Expr:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from enum import Enum
 
+import numpy as np
+
 from tensorel.algebra import ops
-from tensorel.algebra.ops import FLOAT64
+from tensorel.algebra.ops import FLOAT64, INT64
 from tensorel.base.records import dataclass
 from tensorel.errors import (
     ArithmeticError_,
@@ -17,6 +19,7 @@ from tensorel.errors import (
     ValueError_,
     ZeroDivisionError_,
 )
+from tensorel.ir.build import convert
 from tensorel.ir.nodes import Call, Const, Expr, const
 from tensorel.loops.origin import Origin
 
@@ -51,6 +54,9 @@ class Check:
         return origin.error(kind, message.format(a=a, b=b, what=self.what), self.line)
 
 
+_UINT64 = np.dtype("uint64")
+
+
 # -- conditions ------------------------------------------------------------------------------------
 def call(op: ops.Operator, *args: Expr) -> Expr:
     return Call(op, args)
@@ -64,8 +70,16 @@ def is_zero(e: Expr) -> Expr:
     return call(ops.equal, e, const(0, e.dtype))
 
 
+def is_lowest(e: Expr) -> Expr:
+    """The lowest int64, which alone has no opposite."""
+    return call(ops.less, e, const(-_LAST, INT64))
+
+
 def outside(e: Expr, low: int, high: int) -> Expr:
     """A whole number is below the one or above the other."""
+    if e.dtype == INT64:  # one comparison: below wraps around to above
+        moved = call(ops.subtract, e, const(low, INT64))
+        return call(ops.greater, convert(moved, _UINT64), const(high - low, _UINT64))
     return call(ops.logical_or, call(ops.less, e, const(low, e.dtype)),
                 call(ops.greater, e, const(high, e.dtype)))
 

@@ -7,8 +7,8 @@ Calls with the same facts share it, whatever the extents.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from tensorel import config
 from tensorel.algebra import bulk
 from tensorel.base import memory_regions
 from tensorel.base.records import dataclass
+from tensorel.engines.in_process.wavefronts import Front, front_of
 from tensorel.errors import EngineError, RangeError
 from tensorel.kernels.imperative.checks import REPORT_WORDS
 from tensorel.kernels.imperative.kernel import UnitKernel, unit_kernel
@@ -25,10 +26,9 @@ from tensorel.kernels.imperative.statements import direct_results
 from tensorel.kernels.loopir.statements import Status
 from tensorel.kernels.runtime.compiled import CompiledKernel, Control, compile
 from tensorel.kernels.runtime.python_pool import run_ranges
-from tensorel.loops.analysis.bounds import Analysis
 from tensorel.loops.analysis.facts import Facts
 from tensorel.loops.types import ArrayOf, Scalar
-from tensorel.loops.unit import Launch, Storage, Unit
+from tensorel.loops.unit import Storage, Unit
 from tensorel.storage.convert import from_dense, to_dense
 from tensorel.storage.limits import require
 from tensorel.storage.stored import Stored
@@ -40,11 +40,13 @@ _MAX_CALLS = 64  # of a unit, whose facts are remembered
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A call of a unit: its kernel in machine code, and the shapes of its arrays."""
+    """A call of a unit: its kernel in machine code, and the shapes of its arrays. ``front``: for
+    several threads; then ``code`` is made when something went wrong."""
 
     made: UnitKernel
-    code: CompiledKernel
+    code: Callable[[], CompiledKernel]
     shapes: dict[str, tuple[int, ...]]
+    front: Front | None
 
 
 class _Kernels:
@@ -69,12 +71,15 @@ def run(args: Sequence[Stored], unit: Unit, record: bulk.Record) -> Stored:
             numbers[name] = _number(to_dense(stored), t, unit, name)
     ready = prepare(unit, {n: a.shape for n, a in arrays.items()}, numbers)
     made = memory_regions.empty(bulk.record_starts(record)[-1], np.dtype(np.uint8))
-    given = _memory(unit, ready, arrays, made, record)
-    report = np.zeros(REPORT_WORDS, np.int64)
     scalars = [numbers[n] for n in ready.made.numbers]
     for s in ready.made.storages:
         scalars += ready.shapes[s.name]
-    _start(ready, [*given, report], scalars)
+    report = np.zeros(REPORT_WORDS, np.int64)
+    if ready.front is not None and ready.front.run(
+            _memory(unit, ready, arrays, made, record), scalars, report):
+        return from_dense(made)
+    report[:] = 0  # in order, the first error is found
+    _start(ready, [*_memory(unit, ready, arrays, made, record), report], scalars)
     if report[0]:
         check = ready.made.checks[int(report[0]) - 1]
         raise check.error(unit.origin, int(report[1]), int(report[2]))
@@ -98,17 +103,20 @@ def prepare(unit: Unit, shapes: Mapping[str, tuple[int, ...]], numbers: Mapping[
         known = _kernels.setdefault(unit, _Kernels())
     settings = config.current()
     key = (tuple(shapes.values()), tuple([(type(v), v) for v in numbers.values()]),
-           settings.bounds, settings.effort)
+           settings.bounds, settings.effort, settings.workers)
     found = known.calls.get(key)
     if found is None:
-        launch = Launch(unit, shapes, numbers)
-        facts = Analysis(unit.typing, launch.numbers, launch.shapes).run(unit.body)
-        made = _made(known, unit, facts)
-        code = compile(made.kernel, strict=True, disk=settings.disk_cache, effort=settings.effort,
-                       checked=settings.bounds)
+        launch = unit.launch(shapes, numbers)
+        made = _made(known, unit, launch.facts)
+        code = cache(partial(
+            compile, made.kernel, strict=True, disk=settings.disk_cache, effort=settings.effort,
+            checked=settings.bounds))
         if len(known.calls) >= _MAX_CALLS:
             known.calls.clear()
-        found = known.calls[key] = Ready(made, code, launch.shapes)
+        front = front_of(unit, launch, settings)
+        if front is None:
+            code()
+        found = known.calls[key] = Ready(made, code, launch.shapes, front)
     return found
 
 
@@ -150,13 +158,13 @@ def _size(s: Storage, ready: Ready) -> int:
 
 def _start(ready: Ready, arrays: Sequence[Array], scalars: Sequence[object]) -> None:
     """Run it; another thread does, so that Ctrl-C finds this one free, unless it is soon over."""
-    control = Control()
-    call = ready.code.bind(arrays, (), scalars)
+    control, code = Control(), ready.code()
+    call = code.bind(arrays, (), scalars)
     status = run_ranges([partial(_call, call, control)], 1, control)
     if status is Status.CANCELLED:
         raise KeyboardInterrupt
     if status is not Status.DONE:
-        raise EngineError(f"kernel {ready.code.name} ended with {status.name}")
+        raise EngineError(f"kernel {code.name} ended with {status.name}")
 
 
 def _call(call: Any, control: Control, worker: int) -> Status:

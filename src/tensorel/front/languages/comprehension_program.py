@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache, partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +20,16 @@ from tensorel.comprehension.to_calculus import Lowering
 from tensorel.comprehension.tokens import KEYWORDS
 from tensorel.comprehension.type_maps import as_mapping
 from tensorel.comprehension.writing import Writer
+from tensorel.engines.programs import number_of
 from tensorel.errors import TypeError_
-from tensorel.front.array.base import formed, wrap
+from tensorel.front.array.base import Base, formed, from_stored, wrap
 from tensorel.front.array.convert import asarray, source
-from tensorel.front.languages.given_data import GivenData
+from tensorel.front.languages.given_data import GivenData, settled
 from tensorel.front.languages.program import lowered
 from tensorel.front.languages.storage_mappings import Storage, storage
 from tensorel.ir import nodes as ir
 from tensorel.language.builder import Builder, Hints
+from tensorel.storage.stored import Stored
 
 if TYPE_CHECKING:
     from tensorel.front.array.tensor import Tensor
@@ -41,6 +44,17 @@ _fresh = count()
 #: same over others of these is the same formula.
 _plain: set[object] = set()
 MAX_PLAIN = 4096
+#: Of a program: calls that are found again at once, and calls that ask what some tensors hold,
+#: with the names of these. Programs over equal copies of them are the same.
+MAX_KNOWN = 64
+
+
+class _Known(NamedTuple):
+    """A call of a program over tensors of certain kinds: ``about`` stands for both."""
+
+    about: tuple[object, ...]
+    build: Callable[..., ir.Tensor]
+    wanted: str | Storage | None
 
 
 class Program:
@@ -50,6 +64,8 @@ class Program:
         self.tree = tree if isinstance(tree, s.Program) else s.Program((), tree)
         self.text = text
         self.number = next(_fresh)
+        self.known: dict[object, _Known] = {}
+        self.settling: dict[object, tuple[str, ...]] = {}
         body = self.tree.body
         self.body = s.Stored((), (), body, inferred=True, at=body.at) if isinstance(
             body, s.Comprehension) else body
@@ -60,6 +76,27 @@ class Program:
 
     def __call__(self, env: Mapping[str, object], language: str = "comprehension") -> Tensor:
         """The lazy tensor over tensors and scalars by name."""
+        kinds: list[object] = [language, settings.current().strict]
+        operands: list[Tensor] = []
+        for name, x in env.items():
+            if type(x) is int:
+                kinds += (name, x)
+                continue
+            data = x.program.data if isinstance(x, Base) else None
+            if data is None or not data.shape:
+                return self._called(env, language, None)
+            kinds += (name, data.dtype, number_of(data))
+            operands.append(x)  # type: ignore[arg-type]
+        key = tuple(kinds)
+        known = self.known.get(key)
+        if known is None:
+            return self._called(env, language, key)
+        made = formed(known.about, known.build, *operands)
+        made.program.wanted = known.wanted
+        return made
+
+    def _called(self, env: Mapping[str, object], language: str, key: object) -> Tensor:
+        """``key``: under which the call is found again, if it asks nothing of its data."""
         whole, tensors = {}, {}
         for name, x in env.items():
             if type(x) is int:
@@ -73,13 +110,26 @@ class Program:
         strict = settings.current().strict
         fills = [ir.const(t.fill) for t in tensors.values()]
         about = (language, self.number, tuple(whole.items()), tuple(tensors), tuple(fills), strict)
-        kinds = about, tuple([(t.shape, t.dtype) for t in tensors.values()])
-        if kinds in _plain and tensors:
-            build = partial(self._again, whole, dict(zip(tensors, fills)), strict)
+        kinds = about, tuple([(t.shape, t.dtype, t.given is None) for t in tensors.values()])
+        wanted = self.wanted if self.mapping is None else self._storage(whole)
+        again = partial(self._again, whole, dict(zip(tensors, fills)), strict)
+        names = self.settling.get(kinds)
+        if names is not None:
+            copies = {n: settled(t.given) for n, t in tensors.items()
+                      if n in names and t.given is not None}
+            tensors.update({n: from_stored(data) for n, data in copies.items()})
+            tokens = tuple(map(_token, copies.values()))
+            made = formed((*about, tokens), partial(again, {*copies.values()}), *tensors.values())
+        elif kinds in _plain and tensors:
+            build = partial(again, ())
             made = formed(about, build, *tensors.values())
+            if key is not None:
+                if len(self.known) >= MAX_KNOWN:
+                    self.known.clear()
+                self.known[key] = _Known((language, next(_fresh)), build, wanted)
         else:
             made = self._first(kinds, tensors, whole, strict, language)
-        made.program.wanted = self.wanted if self.mapping is None else self._storage(whole)
+        made.program.wanted = wanted
         return made
 
     def _storage(self, whole: Mapping[str, int]) -> Storage:
@@ -94,27 +144,39 @@ class Program:
 
     def _first(self, kinds: object, tensors: Mapping[str, Tensor], whole: Mapping[str, int],
                strict: bool, language: str) -> Tensor:
-        asked: list[bool] = []
+        computed: list[bool] = []
+        about: set[Stored] = set()
 
         def lower(build: Builder, given: Mapping[str, Tensor]) -> ir.Tensor:
             data = _Data()
             node = self._node(build, {n: Array(t.node, ir.const(t.fill), n)
                                       for n, t in given.items()}, whole, data, strict)
-            asked.append(data.asked or bool(build.indices.data.asked))  # type: ignore[attr-defined]
+            computed.append(data.asked)
+            about.update(build.indices.data.asked)  # type: ignore[attr-defined]
             return node
 
         made = wrap(lowered(language, self.text, tensors, lower, HINTS))
-        if not any(asked):
+        if any(computed):
+            return made
+        if not about:
             if len(_plain) >= MAX_PLAIN:
                 _plain.clear()
             _plain.add(kinds)
+        else:
+            copies = {copy for data in about if (copy := data.derived.settled) is not None}
+            names = tuple([n for n, t in tensors.items()
+                           if t.given is not None and (
+                               t.given in about or t.given.derived.settled in copies)])
+            if len(self.settling) >= MAX_KNOWN:
+                self.settling.clear()
+            self.settling[kinds] = names
         return made
 
     def _again(self, whole: Mapping[str, int], fills: Mapping[str, ir.Const], strict: bool,
-               *given: Any) -> ir.Tensor:
-        """The node of a program that asks nothing of its data."""
+               known: Collection[Stored], *given: Any) -> ir.Tensor:
+        """The node of a program that asks only what these hold."""
         arrays = {name: Array(q.node, fill, name) for (name, fill), q in zip(fills.items(), given)}
-        return self._node(Builder(self.text, GivenData(), HINTS), arrays, whole, _Data(),
+        return self._node(Builder(self.text, GivenData(known), HINTS), arrays, whole, _Data(),
                           strict)
 
     def _node(self, build: Builder, arrays: Mapping[str, Thing], whole: Mapping[str, int],
@@ -135,17 +197,31 @@ def _program_of_text(text: str) -> Program:
 
 def tensor_of_text(text: str, env: Mapping[str, object]) -> Tensor:
     """The lazy tensor of a text."""
-    for name in env:
+    _check_names(tuple(env))
+    return _program_of_text(text)(env)
+
+
+@lru_cache(maxsize=256)
+def _check_names(names: tuple[str, ...]) -> None:
+    for name in names:
         if name in KEYWORDS or is_function(name):
             raise TypeError_(f"comprehension: {name!r} cannot be the name of a tensor",
                              hint="it is a word of the language; choose another name")
-    return _program_of_text(text)(env)
 
 
 def tensor_of(tree: s.Program | s.Expr, env: Mapping[str, object], text: str = "",
               language: str = "comprehension") -> Tensor:
     """The lazy tensor of a tree over tensors and scalars by name."""
     return Program(tree, text)(env, language)
+
+
+def _token(copy: Stored) -> int:
+    """A number that stands for what a copy holds."""
+    found = _tokens.get(copy)
+    return _tokens.setdefault(copy, next(_fresh)) if found is None else found
+
+
+_tokens: WeakKeyDictionary[Stored, int] = WeakKeyDictionary()
 
 
 def format_of(e: s.Stored) -> str:

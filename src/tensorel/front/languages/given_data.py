@@ -10,6 +10,7 @@ built."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -45,13 +46,16 @@ def settled(stored: Stored) -> Stored:
 
 class GivenData:
     """Answers questions about the data of stored tensors; of others nothing is known. ``asked``:
-    the tensors that were asked about, with their copies."""
+    the tensors that were asked about, with their copies. ``only``: of these it knows, if that is
+    said."""
 
-    def __init__(self) -> None:
+    def __init__(self, only: Collection[Stored] | None = None) -> None:
         self.asked: dict[Stored, Stored] = {}
+        self.only = only
 
     def _stored(self, tensor: ir.Tensor) -> Stored | None:
-        if not isinstance(tensor, ir.Source) or not isinstance(tensor.data, Stored):
+        if not isinstance(tensor, ir.Source) or not isinstance(tensor.data, Stored) or (
+                self.only is not None and tensor.data not in self.only):
             return None
         if tensor.data not in self.asked:
             self.asked[tensor.data] = settled(tensor.data)

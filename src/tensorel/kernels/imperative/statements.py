@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tensorel.algebra import ops
 from tensorel.algebra.ops import BOOL, INT64
+from tensorel.base.records import dataclass
 from tensorel.ir.build import convert, floordiv, minus, plus, times
 from tensorel.ir.nodes import Expr, Local, Read, const
 from tensorel.kernels.imperative.hoisting import Hoisting
@@ -22,12 +23,26 @@ ZERO, ONE = const(0, INT64), const(1, INT64)
 _CHECKED_DEPTH = 2
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The counter of a loop is ``start + by * count``, for counts from ``low`` below ``high``."""
+
+    start: Expr
+    by: Expr
+    low: Expr
+    high: Expr
+
+    def value(self, count: Expr) -> Expr:
+        return count if self.by is ONE else plus(self.start, times(count, self.by))
+
+
 class Statements(Numbers):
     """Lowers the statements of one unit."""
 
     def __init__(self, unit: Unit, facts: Facts) -> None:
         super().__init__(unit, facts)
         self.depth = 0
+        self.carried: dict[syntax.Stmt, list[Local]] = {}  # variables for what a store leaves
 
     def body(self, body: Sequence[syntax.Stmt]) -> None:
         for stmt in body:
@@ -84,7 +99,12 @@ class Statements(Numbers):
         memory = self.memory(stmt.array)
         value = self.stored(stmt.value, memory.dtype)
         position = self.position(stmt.array, stmt.indices, stmt.line)
+        kept = self.carried.get(stmt, ())
+        if kept:
+            value = self.hold(value)
         self.emit(ir.Store(memory, position, value))
+        for local in kept:
+            self.emit(ir.Assign(local, value))
 
     def result(self, k: int, e: syntax.Expr, t: object, line: int) -> None:
         """Write a result where the caller looks for it."""
@@ -153,44 +173,77 @@ class Statements(Numbers):
 
     # -- loops -------------------------------------------------------------------------------
     def for_(self, stmt: syntax.For) -> None:
+        counted = self.counted(stmt)
+        self.loop(stmt, counted, counted.low, counted.high)
+
+    def counted(self, stmt: syntax.For) -> Counted:
+        """How a loop counts, evaluated here."""
         start, stop = [self.hold(convert(self.value(e), INT64)) for e in (stmt.start, stmt.stop)]
+        start, stop = [self.own(e) if e is self.local(stmt.target) else e for e in (start, stop)]
+        if isinstance(stmt.step, syntax.Number) and stmt.step.value == 1:
+            return Counted(ZERO, ONE, start, stop)
+        start = self.own(start)
+        turns, by = self.turns(stmt, start, stop)
+        return Counted(start, by, ZERO, turns)
+
+    def loop(self, stmt: syntax.For, counted: Counted, low: Expr, high: Expr,
+             body: Callable[[], None] | None = None) -> None:
+        """The turns of a loop whose counts lie between; ``body``: what each does, if not what is
+        written."""
         target, checked = self.local(stmt.target), self.depth < _CHECKED_DEPTH
-        step = stmt.step.value if isinstance(stmt.step, syntax.Number) else None
-        at = self.fresh_counter()
-        first: list[ir.Stmt] = []
-        by: Expr = ONE
-        low: Expr = start
-        high: Expr = stop
-        if step == 1:
-            value: Expr = at
-        else:
-            start = self.own(start)
-            low, (high, by) = ZERO, self.turns(stmt, start, stop)
-            value = plus(start, times(at, by))
-        simple = step == 1 and target.dtype == INT64 and \
+        simple = counted.by is ONE and target.dtype == INT64 and \
             stmt.target not in syntax.assigned_names(stmt.body)
+        counter = target if simple else self.fresh_counter()
+        first: list[ir.Stmt] = []
         if not simple:
-            first.append(ir.Assign(target, convert(value, target.dtype)))
+            first.append(ir.Assign(target, convert(counted.value(counter), target.dtype)))
         if stmt.target in self.unit.assignment.unsure:
             first.append(ir.Assign(Local(f"{stmt.target}.set", BOOL), const(True)))
-        counter, depth = target if simple else at, self.depth
+        depth = self.depth
         self.depth += 1
+        self.keep(stmt, counted.value(low), call(ops.less, low, high))
 
-        def loop() -> ir.For:
-            return ir.For(counter, low, high, (*first, *self.inside(stmt.body)), checked)
+        def written() -> ir.For:
+            with self.block() as inside:
+                self.body(stmt.body) if body is None else body()
+            return ir.For(counter, low, high, (*first, *inside), checked)
 
         hoisting = Hoisting(stmt, self.typing, self.facts, self.unit.storages)
         if hoisting.places:
-            ends = [start, minus(stop, 1)] if step == 1 else [
-                start, plus(start, times(minus(high, 1), by))]
-            test = hoisting.test(self.hold(ends[0]), self.hold(ends[1]), self.value, self.extent)
+            ends = [self.hold(counted.value(at)) for at in (low, minus(high, 1))]
+            test = hoisting.test(*ends, self.value, self.extent)
             facts, self.facts = self.facts, hoisting.facts()
-            quick = loop()
+            quick = written()
             self.facts = facts
-            self.emit(ir.If(self.hold(test), (quick,), (loop(),)))
+            self.emit(ir.If(self.hold(test), (quick,), (written(),)))
         else:
-            self.emit(loop())
+            self.emit(written())
         self.depth = depth
+
+    def keep(self, stmt: syntax.For, first: Expr, starts: Expr) -> None:
+        """Entries that the turns of an innermost loop need not read, in variables."""
+        if any(isinstance(s, syntax.For | syntax.While) for s in syntax.walk(stmt.body)):
+            return
+        unsure = self.unit.assignment.unsure
+        found = [e for s in syntax.walk(stmt.body) for e in syntax.subexpressions(
+            *syntax.operands(s)) if isinstance(e, syntax.Item)
+            and (self.has(e, Fact.STILL) or self.has(e, Fact.PREVIOUS))
+            and unsure.isdisjoint({e.array, *syntax.names_in(*e.indices)} - {stmt.target})]
+        if not found:
+            return
+        target = self.local(stmt.target)
+        with self.block() as inside:
+            self.emit(ir.Assign(target, convert(first, target.dtype)))
+            for e in dict.fromkeys(found):
+                memory = self.memory(e.array)
+                self._count += 1
+                local = self.kept[e] = Local(f".p{self._count}", memory.dtype)
+                self.emit(ir.Assign(local, self.read(e)))
+                if self.has(e, Fact.PREVIOUS):
+                    store = next(s for s in syntax.walk(stmt.body)
+                                 if isinstance(s, syntax.Store) and s.array == e.array)
+                    self.carried.setdefault(store, []).append(local)
+        self.emit(ir.If(starts, tuple(inside)))
 
     def own(self, e: Expr) -> Expr:
         """A value that the statements inside do not change."""

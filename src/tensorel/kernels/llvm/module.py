@@ -19,7 +19,7 @@ Locals live in allocas of the entry block, which LLVM turns into registers.
 
 from __future__ import annotations
 
-from tensorel.ir.nodes import Expr, Local, Read
+from tensorel.ir.nodes import INT64, Expr, Local, Read, const
 from tensorel.kernels.llvm.bounds_checks import Bounds
 from tensorel.kernels.llvm.casts import cast
 from tensorel.kernels.llvm.expressions import Expressions
@@ -27,9 +27,11 @@ from tensorel.kernels.llvm.growing import Tables, scopes
 from tensorel.kernels.llvm.instructions import PARTS, RARE, TYPES, Assembler, Value, code_of
 from tensorel.kernels.loopir.queries import assigned, depth, is_indirect, is_short, lanes
 from tensorel.kernels.loopir.statements import (
+    Announce,
     Append,
     AppendReserved,
     Assign,
+    Await,
     Break,
     Comment,
     Continue,
@@ -237,6 +239,12 @@ class _Emitter:
                 place = self.ex.address(stmt.array, stmt.position, used=False)
                 self.asm.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32", "")
                 self.asm.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
+            case Await():
+                self._await(stmt)
+            case Announce():
+                value = self.ex.value_as(stmt.value, INT64)
+                place = self.ex.address(stmt.array, stmt.position)
+                self.asm.do(f"store atomic i64 {value}, ptr {place} release, align 8")
             case Comment():
                 pass
             case _:
@@ -276,6 +284,27 @@ class _Emitter:
         asm.label(stop)
         self._leave(Status.CANCELLED)
         asm.label(go)
+
+    def _await(self, stmt: Await) -> None:
+        """Others may run on this core: they get it while there is nothing to do here."""
+        asm = self.asm
+        need = self.ex.value_as(stmt.value, INT64)
+        place = self.ex.address(stmt.array, stmt.position)
+        failed = self.ex.address(stmt.failed, const(0, INT64))
+        look, wait, on, end = (asm.name(s) for s in ("look", "wait", "on", "seen"))
+        asm.jump(look)
+        asm.label(look)
+        now = asm.op(f"load atomic i64, ptr {place} acquire, align 8")
+        asm.branch(asm.op(f"icmp sge i64 {now}, {need}"), end, wait)
+        asm.label(wait)
+        asm.declare("sched_yield", "i32", "", "")
+        asm.do("call i32 @sched_yield()")
+        self._check_cancelled()
+        code = asm.op(f"load atomic volatile i64, ptr {failed} monotonic, align 8")
+        asm.branch(asm.op(f"icmp eq i64 {code}, 0"), look, on)
+        asm.label(on)
+        self._leave(Status.DONE)
+        asm.label(end)
 
     def for_(self, stmt: For) -> None:
         made = None if self.strict or self.chaining else chained(stmt, self._fresh)

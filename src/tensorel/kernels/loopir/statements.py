@@ -75,6 +75,27 @@ class Prefetch(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
+class Await(Stmt):
+    """Go on when ``array[position]`` (int64), which another thread announces, is at least
+    ``value``. Leave the kernel when it is cancelled, or ``failed[0]`` is not 0."""
+
+    array: Source
+    position: Expr
+    value: Expr
+    failed: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Announce(Stmt):
+    """``array[position] = value`` (int64), for threads that wait: whoever sees it sees all that was
+    stored before."""
+
+    array: Source
+    position: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Append(Stmt):
     """Append one record, a value for each buffer of a table, which grows by half when full.
 
@@ -191,7 +212,7 @@ class Kernel:
 
 
 __all__ = [
-    "Append", "AppendReserved", "Assign", "Break", "Buffer", "Comment", "Const", "Continue",
-    "Expr", "For", "If", "Kernel", "Length", "Local", "Prefetch", "Reserve", "Return", "Status",
-    "Stmt", "Store", "Table", "While", "array",
+    "Announce", "Append", "AppendReserved", "Assign", "Await", "Break", "Buffer", "Comment",
+    "Const", "Continue", "Expr", "For", "If", "Kernel", "Length", "Local", "Prefetch", "Reserve",
+    "Return", "Status", "Stmt", "Store", "Table", "While", "array",
 ]

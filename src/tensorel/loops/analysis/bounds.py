@@ -15,6 +15,7 @@ import numpy as np
 
 from tensorel.loops.analysis.affine import ONE, ZERO, Bounds, Form
 from tensorel.loops.analysis.facts import COUNTED, SIZES, Fact, Facts, counters, step_of, target
+from tensorel.loops.analysis.reuse import Reuse
 from tensorel.loops.syntax import (
     Apply,
     Assign,
@@ -47,10 +48,14 @@ _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 class Analysis:
     """``numbers``: variables that are set once, or never, with their values; ``extents``: of each
-    array; of those without, ``reach`` has the largest indices by axis."""
+    array; of those without, ``reach`` has the largest indices by axis. ``classes``: names that may
+    share an array have one class."""
 
     def __init__(self, typing: Typing, numbers: Mapping[str, object],
-                 extents: Mapping[str, tuple[int, ...]]) -> None:
+                 extents: Mapping[str, tuple[int, ...]],
+                 classes: Mapping[str, object] | None = None) -> None:
+        self.classes = classes or {}
+        self.places: dict[Expr, Form] = {}  # indices that are inside
         self.typing = typing
         self.numbers = numbers
         self.extents = extents
@@ -210,7 +215,11 @@ class Analysis:
         self.env[stmt.target] = self.symbol(low, high)
         if low is not None and high is not None:
             self.assume(high.plus(low, -1))
+        counter = self.env[stmt.target].symbols[0]
         self.block(stmt.body)
+        if self.classes and step is not None and not step.terms:
+            Reuse(stmt, counter, step.constant, self.places, self.classes).mark(
+                self.facts, self.span)
         self.forget(height)
         self.lose({**names, stmt.target: 1})
 
@@ -252,8 +261,8 @@ class Analysis:
 
     # -- expressions -------------------------------------------------------------------------
     def index(self, e: Expr, array: str, axis: int) -> None:
-        form = self.form(e)
-        extents = self.extents.get(array)
+        form, extents = self.form(e), self.extents.get(array)
+        self.places.pop(e, None)
         if extents is None:
             _, high = (None, None) if form is None else self.span(form)
             self.reach.setdefault(array, {}).setdefault(axis, []).append(high)
@@ -265,6 +274,7 @@ class Analysis:
         if low is not None and high is not None:
             if low >= 0 and high < n:
                 self.facts[e] |= Fact.INSIDE
+                self.places[e] = form
             elif -n <= low and high < 0:
                 self.facts[e] |= Fact.BEHIND
 
