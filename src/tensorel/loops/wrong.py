@@ -20,7 +20,7 @@ from tensorel.errors import (
     ZeroDivisionError_,
 )
 from tensorel.ir.build import convert
-from tensorel.ir.nodes import Call, Const, Expr, const
+from tensorel.ir.nodes import Call, Expr, const
 from tensorel.loops.origin import Origin
 
 
@@ -55,6 +55,7 @@ class Check:
 
 
 _UINT64 = np.dtype("uint64")
+_LAST = 2**63 - 1
 
 
 # -- conditions ------------------------------------------------------------------------------------
@@ -77,6 +78,10 @@ def is_lowest(e: Expr) -> Expr:
 
 def outside(e: Expr, low: int, high: int) -> Expr:
     """A whole number is below the one or above the other."""
+    if e.dtype == INT64 and low < -_LAST:
+        return call(ops.greater, e, const(high, INT64))
+    if e.dtype == INT64 and high >= _LAST:
+        return call(ops.less, e, const(low, INT64))
     if e.dtype == INT64:  # one comparison: below wraps around to above
         moved = call(ops.subtract, e, const(low, INT64))
         return call(ops.greater, convert(moved, _UINT64), const(high - low, _UINT64))
@@ -84,22 +89,11 @@ def outside(e: Expr, low: int, high: int) -> Expr:
                 call(ops.greater, e, const(high, e.dtype)))
 
 
-_LAST = 2**63 - 1
-
-
-def wraps_beside(op: ops.Operator, a: Expr, b: Expr) -> Expr | None:
-    """A sum, difference or product with a literal overflows; None if neither is one."""
-    if isinstance(a, Const) and op is not ops.subtract:
-        a, b = b, a
-    if not isinstance(b, Const):
-        return None
-    by = int(b.value)
-    if op is ops.multiply:
-        return outside(a, -(_LAST // abs(by)), _LAST // abs(by)) if by else const(False)
-    by = -by if op is ops.subtract else by
-    if by >= 0:
-        return call(ops.greater, a, const(_LAST - by, a.dtype))
-    return call(ops.less, a, const(-_LAST - by, a.dtype))
+def too_far(x: Expr, factor: int, added: int) -> Expr:
+    """``factor * x + added`` does not fit 64 bits."""
+    ends = [(sign * _LAST - added, factor) for sign in ((-1, 1) if factor > 0 else (1, -1))]
+    low, high = -(-ends[0][0] // ends[0][1]), ends[1][0] // ends[1][1]
+    return outside(x, max(low, -_LAST - 1), min(high, _LAST))
 
 
 def wrapped(op: ops.Operator, a: Expr, b: Expr, result: Expr) -> Expr:

@@ -14,13 +14,16 @@ from tensorel.kernels.imperative.numbers import Numbers
 from tensorel.kernels.loopir import statements as ir
 from tensorel.loops import syntax
 from tensorel.loops.analysis.facts import Fact, Facts
+from tensorel.loops.analysis.reuse import split_axis
 from tensorel.loops.types import ArrayOf, Scalar
 from tensorel.loops.unit import Unit
 from tensorel.loops.wrong import Wrong, call, is_zero
 
 ZERO, ONE = const(0, INT64), const(1, INT64)
-#: Loops inside so many others look at whether they are to stop.
+#: Loops that count look at whether they are to stop inside of less others than that; a while, which
+#: may never end, always does.
 _CHECKED_DEPTH = 2
+_KEPT = Fact.STILL | Fact.PREVIOUS | Fact.SPLIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +193,7 @@ class Statements(Numbers):
              body: Callable[[], None] | None = None) -> None:
         """The turns of a loop whose counts lie between; ``body``: what each does, if not what is
         written."""
-        target, checked = self.local(stmt.target), self.depth < _CHECKED_DEPTH
+        target = self.local(stmt.target)
         simple = counted.by is ONE and target.dtype == INT64 and \
             stmt.target not in syntax.assigned_names(stmt.body)
         counter = target if simple else self.fresh_counter()
@@ -201,7 +204,25 @@ class Statements(Numbers):
             first.append(ir.Assign(Local(f"{stmt.target}.set", BOOL), const(True)))
         depth = self.depth
         self.depth += 1
-        self.keep(stmt, counted.value(low), call(ops.less, low, high))
+        known, at = self.kept_entries(stmt)
+        pieces = [(low, high, known)]
+        if at is not None:
+            middle, behind = [self.hold(call(ops.minimum, call(ops.maximum, x, low), high))
+                              for x in (at, plus(at, 1))]
+            still = [e for e in known if not self.has(e, Fact.SPLIT)]
+            pieces = [(low, middle, known), (middle, behind, still), (behind, high, known)]
+        for start, end, entries in pieces:
+            self.keep(stmt, entries, counted.value(start), call(ops.less, start, end))
+            self.piece(stmt, Counted(counted.start, counted.by, start, end), counter, first, body)
+            for e in entries:
+                del self.kept[e]
+            self.carried.clear()
+        self.depth = depth
+
+    def piece(self, stmt: syntax.For, counted: Counted, counter: Local, first: list[ir.Stmt],
+              body: Callable[[], None] | None) -> None:
+        """Some turns of a loop."""
+        low, high, checked = counted.low, counted.high, self.depth <= _CHECKED_DEPTH
 
         def written() -> ir.For:
             with self.block() as inside:
@@ -218,23 +239,39 @@ class Statements(Numbers):
             self.emit(ir.If(self.hold(test), (quick,), (written(),)))
         else:
             self.emit(written())
-        self.depth = depth
 
-    def keep(self, stmt: syntax.For, first: Expr, starts: Expr) -> None:
-        """Entries that the turns of an innermost loop need not read, in variables."""
+    def kept_entries(self, stmt: syntax.For) -> tuple[list[syntax.Item], Expr | None]:
+        """Entries that the turns of an innermost loop need not read, and the count of the turn
+        that alone may change some of them."""
         if any(isinstance(s, syntax.For | syntax.While) for s in syntax.walk(stmt.body)):
-            return
+            return [], None
         unsure = self.unit.assignment.unsure
-        found = [e for s in syntax.walk(stmt.body) for e in syntax.subexpressions(
-            *syntax.operands(s)) if isinstance(e, syntax.Item)
-            and (self.has(e, Fact.STILL) or self.has(e, Fact.PREVIOUS))
-            and unsure.isdisjoint({e.array, *syntax.names_in(*e.indices)} - {stmt.target})]
-        if not found:
+        entries = dict.fromkeys(
+            e for s in syntax.walk(stmt.body) for e in syntax.subexpressions(*syntax.operands(s))
+            if isinstance(e, syntax.Item) and self.facts.get(e, Fact(0)) & _KEPT
+            and unsure.isdisjoint({e.array, *syntax.names_in(*e.indices)} - {stmt.target}))
+        turns: dict[Expr, None] = {}
+        for e in [e for e in entries if self.has(e, Fact.SPLIT)]:
+            name = self.storage(e.array).name
+            stores = [s for s in syntax.walk(stmt.body)
+                      if isinstance(s, syntax.Store) and self.storage(s.array).name == name]
+            axis = split_axis(e, stores, stmt)
+            assert axis is not None
+            at = self.index(e.indices[axis], self.extent(e.array, axis), e.array, e.line)
+            if turns and at not in turns:
+                del entries[e]
+            turns.setdefault(at)
+        return list(entries), next(iter(turns), None)
+
+    def keep(self, stmt: syntax.For, entries: Sequence[syntax.Item], first: Expr, starts: Expr
+             ) -> None:
+        """Entries in variables, before the turns that begin with a value of the counter."""
+        if not entries:
             return
         target = self.local(stmt.target)
         with self.block() as inside:
             self.emit(ir.Assign(target, convert(first, target.dtype)))
-            for e in dict.fromkeys(found):
+            for e in entries:
                 memory = self.memory(e.array)
                 self._count += 1
                 local = self.kept[e] = Local(f".p{self._count}", memory.dtype)
@@ -269,7 +306,6 @@ class Statements(Numbers):
         return self.hold(floordiv(plus(length, minus(size, 1)), size)), by
 
     def while_(self, stmt: syntax.While) -> None:
-        checked = self.depth < _CHECKED_DEPTH
         self.depth += 1
         with self.block() as before:
             test = self.truth(stmt.test)
@@ -277,9 +313,9 @@ class Statements(Numbers):
         self.depth -= 1
         if before:
             leave = ir.If(call(ops.logical_not, test), (ir.Break(),))
-            self.emit(ir.While(const(True), (*before, leave, *body), checked))
+            self.emit(ir.While(const(True), (*before, leave, *body), True))
         else:
-            self.emit(ir.While(test, tuple(body), checked))
+            self.emit(ir.While(test, tuple(body), True))
 
 
 def direct_results(unit: Unit) -> dict[int, str]:

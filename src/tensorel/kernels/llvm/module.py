@@ -255,7 +255,8 @@ class _Emitter:
         asm = self.asm
         then, end = asm.name("then"), asm.name("endif")
         other = asm.name("else") if stmt.otherwise else end
-        self.ex.condition(stmt.condition, then, other)
+        leaves = bool(stmt.then) and isinstance(stmt.then[-1], Return)
+        self.ex.condition(stmt.condition, then, other, RARE if leaves else "")
         asm.label(then)
         reached = self.block(stmt.then)
         if reached:

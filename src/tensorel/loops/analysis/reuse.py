@@ -5,13 +5,14 @@ It sees places in memory; here rows and columns are known, and how counters are 
 
 An entry is ``STILL`` if its place is the same in all turns and no store of the loop reaches it, and
 ``PREVIOUS`` if it is what the turn before has stored: the loop has one store to this array, made in
-every turn and behind the read. Both are read in every turn, so what a read before the loop finds
-is what the first turn reads.
+every turn and behind the read. It is ``SPLIT`` if its place is the same in all turns, and each
+store that may reach it is at the counter on some axis, so that only one turn does. All are read in
+every turn, so what a read before the loop finds is what the first turn reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tensorel.loops.analysis.affine import Form
 from tensorel.loops.analysis.facts import Fact, Facts
@@ -76,6 +77,8 @@ class Reuse:
                         facts[e] = facts.get(e, Fact(0)) | Fact.PREVIOUS
                     elif stores and self._is_still(e, stores, span):
                         facts[e] = facts.get(e, Fact(0)) | Fact.STILL
+                    elif stores and self._is_split(e, stores):
+                        facts[e] = facts.get(e, Fact(0)) | Fact.SPLIT
 
     def _class(self, array: str) -> object:
         return self.classes.get(array, array)
@@ -100,9 +103,15 @@ class Reuse:
             moves = moves or by != 0
         return moves
 
+    def _stays(self, e: Item) -> bool:
+        return all(s < self.counter for i in e.indices for s in self.forms[i].symbols)
+
+    def _is_split(self, e: Item, stores: list[Store]) -> bool:
+        return self.step == 1 and self._stays(e) and split_axis(e, stores, self.loop) is not None
+
     def _is_still(self, e: Item, stores: list[Store], span: Callable[[Form], Span]) -> bool:
         found = [self.forms[i] for i in e.indices]
-        if any(s >= self.counter for f in found for s in f.symbols):
+        if not self._stays(e):
             return False
         for stmt in stores:
             apart = False
@@ -114,6 +123,14 @@ class Reuse:
             if not apart:
                 return False
         return True
+
+
+def split_axis(e: Item, stores: Sequence[Store], loop: For) -> int | None:
+    """The axis on which all stores are at the counter of the loop."""
+    for axis in range(len(e.indices)):
+        if all(isinstance(i := s.indices[axis], Name) and i.name == loop.target for s in stores):
+            return axis
+    return None
 
 
 def _sure(body: Body) -> list[object]:
