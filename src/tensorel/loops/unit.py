@@ -231,10 +231,21 @@ class Launch:
                     "make it of numbers among the parameters and of extents of arrays")
 
     @cached_property
+    def analysis(self) -> Analysis:
+        unit = self.unit
+        found = Analysis(unit.typing, self.numbers, self.shapes, unit.storages)
+        found.run(unit.body)
+        return found
+
+    @property
     def facts(self) -> Facts:
         """What holds wherever an expression is evaluated."""
-        unit = self.unit
-        return Analysis(unit.typing, self.numbers, self.shapes, unit.storages).run(unit.body)
+        return self.analysis.facts
+
+    @property
+    def work(self) -> int | None:
+        """At most so many statements are done, if that is known."""
+        return self.analysis.work if self.analysis.is_bounded else None
 
     def _follow(self, env: dict[str, Any]) -> None:
         """The statements at the top with the numbers that are known at each."""

@@ -20,10 +20,10 @@ from tensorel.loops.analysis.wavefront import Wavefront, wavefront
 from tensorel.loops.unit import Launch, Unit
 
 Array = npt.NDArray[Any]
-#: Turns of an innermost loop below which one thread is soon done.
+#: Statements after which one thread is soon done.
 least_work = 1 << 20
-#: Such turns in a row between two looks at the progress of other threads.
-STRIP_WORK = 1 << 9
+#: Of one outer turn between two looks at the progress of other threads.
+STRIP_WORK = 1 << 10
 _MAX_GROUP = 64
 _BLOCKS_PER_WORKER = 8
 

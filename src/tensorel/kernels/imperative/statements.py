@@ -231,8 +231,8 @@ class Statements(Numbers):
 
         hoisting = Hoisting(stmt, self.typing, self.facts, self.unit.storages)
         if hoisting.places:
-            ends = [self.hold(counted.value(at)) for at in (low, minus(high, 1))]
-            test = hoisting.test(*ends, self.value, self.extent)
+            begin, end = [self.hold(counted.value(at)) for at in (low, minus(high, 1))]
+            test = hoisting.test(begin, end, self.value, self.extent)
             facts, self.facts = self.facts, hoisting.facts()
             quick = written()
             self.facts = facts
@@ -271,11 +271,14 @@ class Statements(Numbers):
         target = self.local(stmt.target)
         with self.block() as inside:
             self.emit(ir.Assign(target, convert(first, target.dtype)))
+            known: dict[Expr, Local] = {}
             for e in entries:
-                memory = self.memory(e.array)
-                self._count += 1
-                local = self.kept[e] = Local(f".p{self._count}", memory.dtype)
-                self.emit(ir.Assign(local, self.read(e)))
+                read = self.read(e)
+                if read not in known:
+                    self._count += 1
+                    known[read] = Local(f".p{self._count}", read.dtype)
+                    self.emit(ir.Assign(known[read], read))
+                local = self.kept[e] = known[read]
                 if self.has(e, Fact.PREVIOUS):
                     store = next(s for s in syntax.walk(stmt.body)
                                  if isinstance(s, syntax.Store) and s.array == e.array)

@@ -35,6 +35,7 @@ from tensorel.loops.syntax import (
     While,
     assigned_names,
     names_in,
+    operands,
     parts,
     subexpressions,
     walk,
@@ -68,6 +69,7 @@ class Reuse:
         if not self.is_plain:
             return
         sure = _sure(self.loop.body)
+        fixed: dict[tuple[str, tuple[Form, ...]], Fact] = {}
         for k, stmt in enumerate(sure):
             for e in _always(stmt):
                 if isinstance(e, Item) and self._is_readable(e):
@@ -76,9 +78,16 @@ class Reuse:
                     if self._is_previous(e, stores) and stores[0] in sure[k:]:
                         facts[e] = facts.get(e, Fact(0)) | Fact.PREVIOUS
                     elif stores and self._is_still(e, stores, span):
-                        facts[e] = facts.get(e, Fact(0)) | Fact.STILL
+                        fixed[self._place(e)] = Fact.STILL
                     elif stores and self._is_split(e, stores):
-                        facts[e] = facts.get(e, Fact(0)) | Fact.SPLIT
+                        fixed[self._place(e)] = Fact.SPLIT
+        for stmt in walk(self.loop.body) if fixed else ():  # read once in each turn, or again
+            for e in subexpressions(*operands(stmt)):
+                if isinstance(e, Item) and self._is_readable(e) and self._place(e) in fixed:
+                    facts[e] = facts.get(e, Fact(0)) | fixed[self._place(e)]
+
+    def _place(self, e: Item) -> tuple[str, tuple[Form, ...]]:
+        return e.array, tuple([self.forms[i] for i in e.indices])
 
     def _class(self, array: str) -> object:
         return self.classes.get(array, array)

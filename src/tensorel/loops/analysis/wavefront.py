@@ -82,9 +82,6 @@ class _Accesses(Analysis):
 
     nest: For | None = None
     inner: For | None = None
-    work = 0.0  # turns of the innermost loop, of this one, and of the inner one
-    turns = 1.0
-    rows = 1.0
 
     def __init__(self, unit: Unit, launch: Launch) -> None:
         super().__init__(unit.typing, launch.numbers, launch.shapes)
@@ -93,7 +90,7 @@ class _Accesses(Analysis):
         self.touched: dict[_Access, None] = {}
 
     def visit(self, nest: For, inner: For | None) -> list[_Access]:
-        self.nest, self.inner, self.touched, self.work = nest, inner, {}, 0.0
+        self.nest, self.inner, self.touched, self.work = nest, inner, {}, 0
         self.statement(nest)
         return list(self.touched)
 
@@ -107,19 +104,6 @@ class _Accesses(Analysis):
         if isinstance(e, Item):
             self.touch(e.array, e.indices, False, e.line)
         return found
-
-    def for_(self, stmt: For) -> None:
-        start, stop = self.value(stmt.start), self.value(stmt.stop)
-        before, most = self.turns, None
-        if start is not None and stop is not None:
-            way = stop.plus(start, -1).times(_step(stmt) or 1)
-            most = self.span(way)[1]
-        self.turns *= max(0 if most is None else most // (_step(stmt) or 1) ** 2, 1)
-        if stmt is self.inner:
-            self.rows = max(self.rows, self.turns)
-        super().for_(stmt)
-        self.work = max(self.work, self.turns)
-        self.turns = before
 
     def touch(self, array: str, indices: Sequence[Expr], writes: bool, line: int) -> None:
         if self.nest is None:
@@ -159,27 +143,27 @@ def _judged(unit: Unit, launch: Launch, at: int, nest: For, least: int) -> Wavef
         accesses.statement(stmt)
     first, work = accesses.visit(nest, inner), accesses.work
     if work < least:
-        raise Refused(f"{int(work)} turns are few")
+        raise Refused(f"{work} statements are few")
     second = accesses.visit(nest, inner)
     ahead = _ahead(nest, inner, first, second)
-    turns = accesses.value(nest.stop), accesses.value(nest.start)
-    if turns[0] is None or turns[1] is None:
+    count = accesses.turns_in[nest]
+    if not count or accesses.most_turns(*[
+            accesses.value(e) for e in (nest.start, nest.stop, nest.step)]) is None:
         raise Refused("how many turns there are is not known")
-    most = accesses.span(turns[0].plus(turns[1], -1).times(_step(nest)))[1]
-    if most is None or most < 1:
-        raise Refused("how many turns there are is not known")
-    count = -(-most // _step(nest) ** 2) if abs(_step(nest)) > 1 else most
     if ahead is None:
-        return Wavefront(at, nest, None, 0, True, count, int(work), 1)
+        return Wavefront(at, nest, None, 0, True, count, work, 1)
     assert inner is not None
+    rows = accesses.turns_in[inner]
+    if 2 * ahead * count > rows * abs(_step(inner)):
+        raise Refused("turns need too much of the turns before")
     if any(isinstance(s, Break) for s in _own(inner.body)):
         raise Refused("its inner loop may be left before its end")
     grouped = ahead == 0 and len(nest.body) == 1 and not exposed(
         inner.body, assigned_names(inner.body), unit.typing.names) and not (
         names_in(inner.start, inner.stop).keys()
         & {nest.target, *assigned_names(nest.body), *stored_arrays(nest.body)})
-    return Wavefront(at, nest, inner, ahead, grouped, count, int(work),
-                     max(int(work / accesses.rows), 1))
+    return Wavefront(at, nest, inner, ahead, grouped, count, work,
+                     max(work // max(rows, 1), 1))
 
 
 def _step(loop: For) -> int:
@@ -233,9 +217,12 @@ def _ahead(nest: For, inner: For | None, first: Sequence[_Access], second: Seque
         by = later.outer.plus(earlier.outer, -1).times(outward)
         constraints = [*dict.fromkeys((*later.constraints, *earlier.constraints)),
                        by.plus(ONE, -1)]
-        for x, y in zip(later.place, earlier.place):
-            if x is not None and y is not None:
-                constraints += [x.plus(y, -1), y.plus(x, -1)]
+        apart = [x.plus(y, -1) for x, y in zip(later.place, earlier.place)
+                 if x is not None and y is not None]
+        bounds = Bounds(constraints)
+        if any((bounds.lower(a) or 0) > 0 or (bounds.upper(a) or 0) < 0 for a in apart):
+            continue
+        constraints += [*apart, *[a.times(-1) for a in apart]]
         bounds = Bounds(constraints)
         most = bounds.upper(by)
         if most is not None and most < 1:
