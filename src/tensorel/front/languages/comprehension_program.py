@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -19,17 +18,16 @@ from tensorel.comprehension.things import Array, Thing
 from tensorel.comprehension.to_calculus import Lowering
 from tensorel.comprehension.tokens import KEYWORDS
 from tensorel.comprehension.type_maps import as_mapping
-from tensorel.comprehension.writing import Writer
+from tensorel.comprehension.writing import Answers, Writer
 from tensorel.engines.programs import number_of
 from tensorel.errors import TypeError_
 from tensorel.front.array.base import Base, formed, from_stored, wrap
 from tensorel.front.array.convert import asarray, source
-from tensorel.front.languages.given_data import GivenData, settled
+from tensorel.front.languages.given_data import Answered, GivenData, Question, settled
 from tensorel.front.languages.program import lowered
 from tensorel.front.languages.storage_mappings import Storage, storage
 from tensorel.ir import nodes as ir
 from tensorel.language.builder import Builder, Hints
-from tensorel.storage.stored import Stored
 
 if TYPE_CHECKING:
     from tensorel.front.array.tensor import Tensor
@@ -44,8 +42,8 @@ _fresh = count()
 #: same over others of these is the same formula.
 _plain: set[object] = set()
 MAX_PLAIN = 4096
-#: Of a program: calls that are found again at once, and calls that ask what some tensors hold,
-#: with the names of these. Programs over equal copies of them are the same.
+#: Of a program: calls that are found again at once, and calls that ask what some tensors hold, with
+#: the questions. Where the answers are the same, so is the program.
 MAX_KNOWN = 64
 
 
@@ -65,7 +63,7 @@ class Program:
         self.text = text
         self.number = next(_fresh)
         self.known: dict[object, _Known] = {}
-        self.settling: dict[object, tuple[str, ...]] = {}
+        self.settling: dict[object, tuple[Question, ...]] = {}
         body = self.tree.body
         self.body = s.Stored((), (), body, inferred=True, at=body.at) if isinstance(
             body, s.Comprehension) else body
@@ -113,15 +111,14 @@ class Program:
         kinds = about, tuple([(t.shape, t.dtype, t.given is None) for t in tensors.values()])
         wanted = self.wanted if self.mapping is None else self._storage(whole)
         again = partial(self._again, whole, dict(zip(tensors, fills)), strict)
-        names = self.settling.get(kinds)
-        if names is not None:
-            copies = {n: settled(t.given) for n, t in tensors.items()
-                      if n in names and t.given is not None}
-            tensors.update({n: from_stored(data) for n, data in copies.items()})
-            tokens = tuple(map(_token, copies.values()))
-            made = formed((*about, tokens), partial(again, {*copies.values()}), *tensors.values())
+        questions = self.settling.get(kinds)
+        if questions is not None:
+            try:
+                made = self._answered(about, again, dict(tensors), questions)
+            except _AskedError:
+                made = self._first(kinds, tensors, whole, strict, language)
         elif kinds in _plain and tensors:
-            build = partial(again, ())
+            build = partial(again, tuple(tensors), ())
             made = formed(about, build, *tensors.values())
             if key is not None:
                 if len(self.known) >= MAX_KNOWN:
@@ -145,42 +142,67 @@ class Program:
     def _first(self, kinds: object, tensors: Mapping[str, Tensor], whole: Mapping[str, int],
                strict: bool, language: str) -> Tensor:
         computed: list[bool] = []
-        about: set[Stored] = set()
+        data = GivenData()
 
         def lower(build: Builder, given: Mapping[str, Tensor]) -> ir.Tensor:
-            data = _Data()
+            nonlocal data
+            answers, data = _Data(), build.indices.data  # type: ignore[assignment]
             node = self._node(build, {n: Array(t.node, ir.const(t.fill), n)
-                                      for n, t in given.items()}, whole, data, strict)
-            computed.append(data.asked)
-            about.update(build.indices.data.asked)  # type: ignore[attr-defined]
+                                      for n, t in given.items()}, whole, answers, strict)
+            computed.append(answers.asked)
             return node
 
         made = wrap(lowered(language, self.text, tensors, lower, HINTS))
         if any(computed):
             return made
-        if not about:
+        if not data.questions:
             if len(_plain) >= MAX_PLAIN:
                 _plain.clear()
             _plain.add(kinds)
-        else:
-            copies = {copy for data in about if (copy := data.derived.settled) is not None}
-            names = tuple([n for n, t in tensors.items()
-                           if t.given is not None and (
-                               t.given in about or t.given.derived.settled in copies)])
+            return made
+        names = {t.given.derived.settled or t.given: n for n, t in tensors.items()
+                 if t.given is not None}
+        if all(copy in names for _, copy, _ in data.questions):
             if len(self.settling) >= MAX_KNOWN:
                 self.settling.clear()
-            self.settling[kinds] = names
+            self.settling[kinds] = tuple([
+                (word, names[copy], extent) for word, copy, extent in data.questions])
         return made
 
+    def _answered(self, about: tuple[object, ...], again: Callable[..., ir.Tensor],
+                  tensors: dict[str, Tensor], questions: Sequence[Question]) -> Tensor:
+        """The program over tensors whose data are asked these questions: the same wherever the
+        answers are. Matrices that are made of the data are more operands."""
+        data, found, matrices = GivenData(), [], []
+        for name in {name for _, name, _ in questions}:
+            stored = tensors[name].given
+            assert stored is not None
+            tensors[name] = from_stored(settled(stored))
+        for word, name, extent in questions:
+            node = tensors[name].node
+            if word == "entries":
+                found.append(data.entries(node))
+                continue
+            matrix = data.places(node, extent) if word == "places" else data.segments(node, extent)
+            found.append(None if matrix is None else (len(matrices), 0))
+            matrices += [] if matrix is None else [from_stored(matrix.data)]  # type: ignore
+        answers = tuple(zip(questions, found))
+        return formed((*about, answers), partial(again, tuple(tensors), answers),
+                      *tensors.values(), *matrices)
+
     def _again(self, whole: Mapping[str, int], fills: Mapping[str, ir.Const], strict: bool,
-               known: Collection[Stored], *given: Any) -> ir.Tensor:
-        """The node of a program that asks only what these hold."""
-        arrays = {name: Array(q.node, fill, name) for (name, fill), q in zip(fills.items(), given)}
-        return self._node(Builder(self.text, GivenData(known), HINTS), arrays, whole, _Data(),
-                          strict)
+               names: Sequence[str], answers: Sequence[tuple[Question, Any]], *given: Any
+               ) -> ir.Tensor:
+        """The node of a program over these, and over matrices that are among the answers."""
+        arrays = {n: Array(q.node, fills[n], n) for n, q in zip(names, given)}
+        found = {question: given[len(names) + answer[0]].node
+                 if answer is not None and question[0] != "entries" else answer
+                 for question, answer in answers}
+        data = Answered({a.node: n for n, a in arrays.items()}, found)
+        return self._node(Builder(self.text, data, HINTS), arrays, whole, _Silent(), strict)
 
     def _node(self, build: Builder, arrays: Mapping[str, Thing], whole: Mapping[str, int],
-              data: _Data, strict: bool) -> ir.Tensor:
+              data: Answers, strict: bool) -> ir.Tensor:
         env = dict(arrays) | {n: ir.const(k, ir.INT64) for n, k in whole.items()}
         found = Lowering(build, Writer(data), strict).of(self.body, env)
         if isinstance(found, Array):
@@ -213,15 +235,6 @@ def tensor_of(tree: s.Program | s.Expr, env: Mapping[str, object], text: str = "
               language: str = "comprehension") -> Tensor:
     """The lazy tensor of a tree over tensors and scalars by name."""
     return Program(tree, text)(env, language)
-
-
-def _token(copy: Stored) -> int:
-    """A number that stands for what a copy holds."""
-    found = _tokens.get(copy)
-    return _tokens.setdefault(copy, next(_fresh)) if found is None else found
-
-
-_tokens: WeakKeyDictionary[Stored, int] = WeakKeyDictionary()
 
 
 def format_of(e: s.Stored) -> str:
@@ -270,6 +283,23 @@ class _Data:
         which = np.searchsorted(values, entries).astype(np.int64)
         which[which >= len(values)] = 0
         return source(values), source(which)
+
+
+class _Silent:
+    """Nothing is computed while a program is built whose questions are known."""
+
+    def value(self, tensor: ir.Tensor) -> npt.NDArray[Any]:
+        raise _AskedError
+
+    def largest(self, tensor: ir.Tensor) -> tuple[int, tuple[int, ...]]:
+        raise _AskedError
+
+    def codes(self, tensor: ir.Tensor, there: ir.Tensor) -> tuple[ir.Tensor, ir.Tensor]:
+        raise _AskedError
+
+
+class _AskedError(Exception):
+    """Other answers have led to other questions."""
 
 
 __all__ = ["Program", "format_of", "tensor_of", "tensor_of_text"]
