@@ -107,7 +107,8 @@ class Program:
                 tensors[name] = t
         strict = settings.current().strict
         fills = [ir.const(t.fill) for t in tensors.values()]
-        about = (language, self.number, tuple(whole.items()), tuple(tensors), tuple(fills), strict)
+        about: tuple[object, ...] = (
+            language, self.number, tuple(whole.items()), tuple(tensors), tuple(fills), strict)
         kinds = about, tuple([(t.shape, t.dtype, t.given is None) for t in tensors.values()])
         wanted = self.wanted if self.mapping is None else self._storage(whole)
         again = partial(self._again, whole, dict(zip(tensors, fills)), strict)
@@ -119,11 +120,12 @@ class Program:
                 made = self._first(kinds, tensors, whole, strict, language)
         elif kinds in _plain and tensors:
             build = partial(again, tuple(tensors), ())
-            made = formed(about, build, *tensors.values())
             if key is not None:
                 if len(self.known) >= MAX_KNOWN:
                     self.known.clear()
-                self.known[key] = _Known((language, next(_fresh)), build, wanted)
+                about = language, next(_fresh)
+                self.known[key] = _Known(about, build, wanted)
+            made = formed(about, build, *tensors.values())
         else:
             made = self._first(kinds, tensors, whole, strict, language)
         made.program.wanted = wanted
@@ -173,7 +175,8 @@ class Program:
                   tensors: dict[str, Tensor], questions: Sequence[Question]) -> Tensor:
         """The program over tensors whose data are asked these questions: the same wherever the
         answers are. Matrices that are made of the data are more operands."""
-        data, found, matrices = GivenData(), [], []
+        data, found = GivenData(), list[Any]()
+        matrices: list[Tensor] = []
         for name in {name for _, name, _ in questions}:
             stored = tensors[name].given
             assert stored is not None
