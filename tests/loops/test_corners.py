@@ -1,4 +1,4 @@
-"""Loops at the edges of what registers, branches and whole numbers of 64 bits hold: as in Python."""
+"""Loops at the edges of registers, branches and whole numbers of 64 bits: as in Python."""
 
 from __future__ import annotations
 

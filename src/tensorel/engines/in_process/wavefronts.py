@@ -20,10 +20,11 @@ from tensorel.loops.analysis.wavefront import Wavefront, wavefront
 from tensorel.loops.unit import Launch, Unit
 
 Array = npt.NDArray[Any]
-#: Statements after which one thread is soon done.
+#: Statements after which one thread is soon done, and of a block on average that pays.
 least_work = 1 << 20
+_LEAST_SHARE = 4
 #: Of one outer turn between two looks at the progress of other threads.
-STRIP_WORK = 1 << 10
+STRIP_WORK = 1 << 11
 _MAX_GROUP = 64
 _BLOCKS_PER_WORKER = 8
 
@@ -73,11 +74,14 @@ def front_of(unit: Unit, launch: Launch, settings: Config) -> Front | None:
     found = wavefront(unit, launch, least_work)
     if found is None or found.turns < 2:
         return None
+    group = _group(found, settings.workers)
+    blocks = -(-found.turns // group)
+    if found.work < blocks * (least_work // _LEAST_SHARE):
+        return None
     made = front_kernels(unit, launch.facts, found)
     codes = [compile(k.kernel, strict=True, disk=settings.disk_cache, effort=settings.effort,
                      checked=settings.bounds) for k in (made.before, made.nest, made.after)]
-    group = _group(found, settings.workers)
-    return Front(made, tuple(codes), -(-found.turns // group), group,
+    return Front(made, tuple(codes), blocks, group,
                  max(1, STRIP_WORK // found.each), settings.workers)
 
 
