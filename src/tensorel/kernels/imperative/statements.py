@@ -45,6 +45,7 @@ class Statements(Numbers):
     def __init__(self, unit: Unit, facts: Facts) -> None:
         super().__init__(unit, facts)
         self.depth = 0
+        self.was_split = False  # the last loop: the one around it is for each turn alone
         self.carried: dict[syntax.Stmt, list[Local]] = {}  # variables for what a store leaves
 
     def body(self, body: Sequence[syntax.Stmt]) -> None:
@@ -217,7 +218,7 @@ class Statements(Numbers):
             for e in entries:
                 del self.kept[e]
             self.carried.clear()
-        self.depth = depth
+        self.was_split, self.depth = at is not None, depth
 
     def piece(self, stmt: syntax.For, counted: Counted, counter: Local, first: list[ir.Stmt],
               body: Callable[[], None] | None) -> None:
@@ -225,9 +226,10 @@ class Statements(Numbers):
         low, high, checked = counted.low, counted.high, self.depth <= _CHECKED_DEPTH
 
         def written() -> ir.For:
+            self.was_split = False
             with self.block() as inside:
                 self.body(stmt.body) if body is None else body()
-            return ir.For(counter, low, high, (*first, *inside), checked)
+            return ir.For(counter, low, high, (*first, *inside), checked, self.was_split)
 
         hoisting = Hoisting(stmt, self.typing, self.facts, self.unit.storages)
         if hoisting.places:

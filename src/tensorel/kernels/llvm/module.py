@@ -349,6 +349,10 @@ class _Emitter:
         counter, now = self._head("c", lo, hi, head, body, after or end)
         if checked:
             self._check_cancelled(now, OUTER_TURNS_PER_CHECK.get(depth(stmt.body), 1))
+        if stmt.apart:  # LLVM would compare the places of all turns before the first
+            hidden = self._alloca(f"%{asm.name('h')}", "i64", "0")
+            asm.do(f"store volatile i64 {now}, ptr {hidden}")
+            now = asm.op(f"load volatile i64, ptr {hidden}")
         self.ex.write_local(stmt.target, cast(asm, now, "i8", code_of(stmt.target.dtype)))
         self.loops.append((step, end))
         if self.block(stmt.body):

@@ -134,14 +134,15 @@ class Length(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class For(Stmt):
-    """``for target in range(lo, hi): body``; lo and hi are evaluated once. ``parallel`` marks
-    iterations that do not depend on each other (for the printer; threads run whole kernels)."""
+    """``for target in range(lo, hi): body``; lo and hi are evaluated once. ``apart``: what holds for
+    all turns together says little, loops inside are made for each turn alone."""
 
     target: Local
     lo: Expr
     hi: Expr
     body: tuple[Stmt, ...]
     checked: bool = False  # look at the cancel flag in each iteration
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
