@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import tensorel as tr
-from tensorel.blocks.cells import Rates
+from tensorel.blocks.planning.cells import Rates
 from tensorel.engines.sites.sites_engine import SitesEngine
 from tensorel.engines.sites.threads import ThreadCluster
 from tensorel.testing import difference, run_numpy, sample_program

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorel.algebra.ops import DType
-from tensorel.blocks.cells import Copies
-from tensorel.blocks.layout import FREE, Layout
-from tensorel.blocks.spread import of_blocks, of_entries
+from tensorel.blocks.planning.cells import Copies
+from tensorel.blocks.steps.layout import FREE, Layout
+from tensorel.blocks.steps.spread import of_blocks, of_entries
 from tensorel.config import Config
 from tensorel.engines.in_process.engine import known_of
 from tensorel.engines.sites.blocked import Blocked

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorel.blocks.access import Loops
-from tensorel.blocks.block_plan import AliasStep, BlockPlan, GridStep, WholeStep
-from tensorel.blocks.cells import NOWHERE, Copies
-from tensorel.blocks.layout import Box, Layout
-from tensorel.blocks.streaming import AT_ONCE
+from tensorel.blocks.planning.block_plan import AliasStep, BlockPlan, GridStep, WholeStep
+from tensorel.blocks.planning.cells import NOWHERE, Copies
+from tensorel.blocks.planning.streaming import AT_ONCE
+from tensorel.blocks.steps.access import Loops
+from tensorel.blocks.steps.layout import Box, Layout
 from tensorel.config import Config
 from tensorel.engines.sites import work
 from tensorel.engines.sites.blocked import Blocked

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from tensorel.algebra.ops import DType
-from tensorel.blocks.block_plan import BlockPlan
-from tensorel.blocks.cells import Rates
-from tensorel.blocks.layout import FREE, Layout
-from tensorel.blocks.logical import steps_of
-from tensorel.blocks.planner import plan_blocks
+from tensorel.blocks.planning.block_plan import BlockPlan
+from tensorel.blocks.planning.cells import Rates
+from tensorel.blocks.planning.planner import plan_blocks
+from tensorel.blocks.steps.layout import FREE, Layout
+from tensorel.blocks.steps.logical import steps_of
 from tensorel.config import Config
 from tensorel.engines.protocol import (
     Counts,

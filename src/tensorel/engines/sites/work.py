@@ -12,7 +12,7 @@ import numpy as np
 from tensorel import config as settings
 from tensorel.algebra.ops import DType, Operator
 from tensorel.base.records import dataclass
-from tensorel.blocks.layout import Box
+from tensorel.blocks.steps.layout import Box
 from tensorel.config import Config
 from tensorel.engines.evaluation import evaluate
 from tensorel.engines.skeletons import program_like

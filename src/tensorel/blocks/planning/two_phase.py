@@ -3,8 +3,8 @@ itself.
 
 It is tried where blocks are given: a grid of cells, one for each site, cannot do better where all
 blocks are alike and free, but knows nothing of blocks that lie anywhere, or are as large as they
-are. Both plans are compared by one cost (``blocks/cost.py``); a grid that is given as a start is
-never made worse."""
+are. Both plans are compared by one cost (``blocks/join_groups/cost.py``); a grid that is given as
+a start is never made worse."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorel.base.records import dataclass
-from tensorel.blocks import cost
-from tensorel.blocks.cells import NOWHERE, Placed
-from tensorel.blocks.grids import Placer
-from tensorel.blocks.layout import FREE, Edges, Layout
-from tensorel.blocks.lineage import JoinGroups, Placement
-from tensorel.blocks.pilot import Join, Lineage, Scan, Tree, pilot
-from tensorel.blocks.placement import place
+from tensorel.blocks.join_groups import cost
+from tensorel.blocks.join_groups.lineage import JoinGroups, Placement
+from tensorel.blocks.join_groups.pilot import Join, Lineage, Scan, Tree, pilot
+from tensorel.blocks.join_groups.placement import place
+from tensorel.blocks.planning.cells import NOWHERE, Placed
+from tensorel.blocks.planning.grids import Placer
+from tensorel.blocks.steps.layout import FREE, Edges, Layout
 
 Numbers = npt.NDArray[np.int64]
 MAX_GROUPS = 200_000

@@ -14,16 +14,16 @@ from dataclasses import replace
 import numpy as np
 
 from tensorel.base.records import dataclass
-from tensorel.blocks.absent import vanishes
-from tensorel.blocks.access import Loops, loops_of
-from tensorel.blocks.block_plan import AliasStep, AnyStep, BlockPlan, GridStep, WholeStep
-from tensorel.blocks.cells import Copies, Placed, Rates, Step, Work
-from tensorel.blocks.fibres import Fibres, fibres_of
-from tensorel.blocks.footprints import Footprints
-from tensorel.blocks.grids import MAX_TRIED, Placer
-from tensorel.blocks.layout import FREE, Layout, equal_work
-from tensorel.blocks.streaming import Memory
-from tensorel.blocks.two_phase import Rival, by_lineage
+from tensorel.blocks.planning.block_plan import AliasStep, AnyStep, BlockPlan, GridStep, WholeStep
+from tensorel.blocks.planning.cells import Copies, Placed, Rates, Step, Work
+from tensorel.blocks.planning.grids import MAX_TRIED, Placer
+from tensorel.blocks.planning.streaming import Memory
+from tensorel.blocks.planning.two_phase import Rival, by_lineage
+from tensorel.blocks.steps.absent import vanishes
+from tensorel.blocks.steps.access import Loops, loops_of
+from tensorel.blocks.steps.fibres import Fibres, fibres_of
+from tensorel.blocks.steps.footprints import Footprints
+from tensorel.blocks.steps.layout import FREE, Layout, equal_work
 from tensorel.errors import MemoryLimitError
 from tensorel.ir.analysis import fill as fill_of
 from tensorel.ir.nodes import Bulk, Lambda, Source

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from tensorel.algebra.ops import Operator
 from tensorel.base.records import dataclass
-from tensorel.blocks.layout import Box, Layout
+from tensorel.blocks.steps.layout import Box, Layout
 from tensorel.ir.build import moved_by, plus
 from tensorel.ir.nodes import (
     Axis,

@@ -16,8 +16,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from tensorel.blocks.cells import Copies, Placed, Rates, Step, on_cuts
-from tensorel.blocks.layout import FREE, Edges, Layout, equal_work, nearest
+from tensorel.blocks.planning.cells import Copies, Placed, Rates, Step, on_cuts
+from tensorel.blocks.steps.layout import FREE, Edges, Layout, equal_work, nearest
 
 MAX_TRIED = 16  # grids of a step that are costed block by block
 MAX_GRIDS = 4096  # that are counted by extents

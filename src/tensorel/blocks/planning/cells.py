@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorel.base.records import dataclass
-from tensorel.blocks.access import Loops
-from tensorel.blocks.footprints import (
+from tensorel.blocks.steps.access import Loops
+from tensorel.blocks.steps.footprints import (
     Bytes,
     Footprint,
     Footprints,
@@ -24,7 +24,7 @@ from tensorel.blocks.footprints import (
     parts_of,
     places,
 )
-from tensorel.blocks.layout import FREE, Edges, Layout
+from tensorel.blocks.steps.layout import FREE, Edges, Layout
 
 WEIGHT_OF_ALL = 4.0  # of bytes moved in all, beside those of the busiest site
 SENT_BY_HOME = 2  # copies of a block that leave its home, where many sites need it

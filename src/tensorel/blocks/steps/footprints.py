@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorel.base.records import dataclass
-from tensorel.blocks.access import Loops, range_of
-from tensorel.blocks.layout import Box, Edges, Layout
+from tensorel.blocks.steps.access import Loops, range_of
+from tensorel.blocks.steps.layout import Box, Edges, Layout
 from tensorel.ir.nodes import Expr, Source
 from tensorel.ir.ranges import Affine, is_affine
 
