@@ -42,8 +42,7 @@ from tensorel.plan.logical.normalize import (
     simplify,
     split_definitions,
 )
-from tensorel.plan.logical.share import share_definitions
-from tensorel.plan.logical.share_transposed import share_transposed
+from tensorel.plan.logical.share import share_definitions, share_transposed
 from tensorel.plan.logical.split_indices import split_indices
 from tensorel.plan.logical.split_pieces import split_pieces
 from tensorel.plan.logical.unguard import drop_conditions
