@@ -32,7 +32,8 @@ def expected(x: np.ndarray, bank: np.ndarray) -> np.ndarray:
     rank = bank.ndim - 2
     windows = np.lib.stride_tricks.sliding_window_view(
         x, bank.shape[2:], axis=tuple(range(1, rank + 1)))
-    return np.tensordot(bank, windows, axes=[range(1, rank + 2), [0, *range(rank + 1, 2 * rank + 1)]])
+    return np.tensordot(bank, windows, axes=[
+        range(1, rank + 2), [0, *range(rank + 1, 2 * rank + 1)]])
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "i8", "u1"])
