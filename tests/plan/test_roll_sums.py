@@ -86,7 +86,8 @@ def test_rows_of_sparse_tensors_are_next_to_each_other() -> None:
 def test_sums_keep_their_order_in_strict_programs() -> None:
     rng = np.random.default_rng(1)
     a, x = rng.random((5, 4, 6)), rng.random(6)
-    lazy = sum([tr.asarray(a)[k] @ tr.asarray(x) for k in range(5)])
+    A, X = tr.asarray(a), tr.asarray(x)
+    lazy = sum([A[k] @ X for k in range(5)])
     assert is_rolled(lazy)
     with tr.options(strict=True):
         assert not is_rolled(lazy)

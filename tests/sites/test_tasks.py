@@ -16,8 +16,8 @@ from tensorel.engines.sites.fusing import fused
 from tensorel.engines.sites.sites_engine import SitesEngine
 from tensorel.engines.sites.threads import ThreadCluster
 
-#: As the usual ones; and such that every block pays for its task.
-USUAL, NO_TASKS = Rates(), Rates(task=0.0, send=0.0)
+#: Small programs are spread over all sites; tasks that cost nothing, and such that cost something.
+NO_TASKS, TASKS = Rates(flop=1e-6, task=0.0, send=0.0), Rates(flop=1e-6, task=1e-4, send=0.0)
 
 
 def made(a: np.ndarray, tile: int, engine: SitesEngine, seen: list[Any] | None = None
@@ -37,7 +37,7 @@ def test_small_blocks_come_into_being_together() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.random((160, 160)), rng.random((160, 160))
     counted = []
-    for rates in (NO_TASKS, Rates(task=5e-4, send=0.0, flop=1e-6)):
+    for rates in (NO_TASKS, TASKS):
         seen: list[Any] = []
         with SitesEngine(ThreadCluster(4), "grids", rates) as engine:
             A, B = made(a, 20, engine, seen), made(b, 20, engine, seen)

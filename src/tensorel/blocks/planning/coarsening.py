@@ -80,7 +80,7 @@ def _kept(layout: Layout, axis: int, ends: set[int]) -> npt.NDArray[np.bool_]:
     edges = layout.edges[axis]
     home = np.moveaxis(layout.home, axis, 0)
     kept = np.ones(len(edges), bool)
-    kept[1:-1] = (home[1:] != home[:-1]).reshape(len(edges) - 2, -1).any(axis=1)
+    kept[1:-1] = (home[1:] != home[:-1]).any(axis=tuple(range(1, home.ndim)))
     kept[1:-1] |= np.isin(edges[1:-1], list(ends))
     return kept
 

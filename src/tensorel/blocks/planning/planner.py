@@ -136,9 +136,9 @@ class Planner:
     def _inputs(self, best: Partial, steps: Sequence[AnyStep], streamed: bool
                 ) -> dict[str, Layout]:
         """Where the blocks of the operands lie. Those that come into being do so in fewer blocks,
-        unless they are asked for as they are, or come and go."""
+        unless they are asked for as they are, come and go, or are to be placed one by one."""
         inputs = {n: best.known[n] for n in self.layouts}
-        if streamed:
+        if streamed or self.planner == "lineage":
             return inputs
         asked = {s.of for s in steps if isinstance(s, AliasStep)}
         fresh = [n for n, x in self.layouts.items()

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tensorel.algebra import ops
 from tensorel.base.records import dataclass
 from tensorel.ir.build import plus, times
-from tensorel.ir.nodes import Axis, Call, Expr, Index, Read, Reduce, const
+from tensorel.ir.nodes import Axis, Call, Const, Expr, Index, Read, Reduce, const
 from tensorel.ir.ranges import is_affine
 from tensorel.ir.replacing import substitute, with_parts
 from tensorel.plan.definitions import Program, factors_of, product
@@ -77,7 +77,9 @@ class _Roller:
         left = [rolled[t] if t in rolled else self.go(t) for t in terms]
         if all(a is b for a, b in zip(left, terms)):
             return e
-        return product([t for t in left if t is not None], ops.add)
+        # a reduction is never -0: zeros beside it change nothing
+        return product([t for t in left if t is not None and not (
+            rolled and isinstance(t, Const) and t.value == 0)], ops.add)
 
     def _one(self, group: Sequence[tuple[Reduce, list[int]]]) -> Expr | None:
         """Terms as one reduction; None where their numbers are not those of a grid."""
