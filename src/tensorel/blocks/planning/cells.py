@@ -230,6 +230,7 @@ class Traffic:
         the result; ``cell``: of each block of the result; ``share``: of its bytes in each."""
         size, home = share * layout.sizes().ravel(), layout.home.ravel()
         partials = groups.shape[1]
+        self.sends += len(home) * (partials - 1)
         self.received += np.bincount(home, size * (partials - 1), self.sites)
         total = np.bincount(cell, size, len(groups))
         np.add.at(self.sent, groups.ravel(), np.repeat(total, partials))
