@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensorel.blocks.lineage import FREE, JoinGroups, Placement, distinct, needed
+from tensorel.blocks.join_groups.lineage import FREE, JoinGroups, Placement, distinct, needed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tensorel.blocks.lineage import Floats, Ints
+    from tensorel.blocks.join_groups.lineage import Floats, Ints
 
     Bools = NDArray[np.bool_]
 

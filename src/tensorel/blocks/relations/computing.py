@@ -15,9 +15,9 @@ import numpy as np
 
 from tensorel.algebra.ops import Operator
 from tensorel.base.records import dataclass
-from tensorel.blocks import checks
-from tensorel.blocks.kernels import Kernel, Outline
-from tensorel.blocks.keys import (
+from tensorel.blocks.relations import checks
+from tensorel.blocks.relations.kernels import Kernel, Outline
+from tensorel.blocks.relations.keys import (
     Domain,
     Key,
     Keys,
@@ -30,8 +30,8 @@ from tensorel.blocks.keys import (
     sorted_by,
     starts,
 )
-from tensorel.blocks.relation import Relation, common_fill, formed
-from tensorel.blocks.tiles import (
+from tensorel.blocks.relations.relation import Relation, common_fill, formed
+from tensorel.blocks.relations.tiles import (
     Along,
     Room,
     Shape,

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensorel.base.records import dataclass
-from tensorel.blocks.cost import Rates
-from tensorel.blocks.lineage import FREE, JoinGroups, Placement, distinct, needed
+from tensorel.blocks.join_groups.cost import Rates
+from tensorel.blocks.join_groups.lineage import FREE, JoinGroups, Placement, distinct, needed
 
 if TYPE_CHECKING:
-    from tensorel.blocks.lineage import Floats, Ints
+    from tensorel.blocks.join_groups.lineage import Floats, Ints
 
 EVEN = 0.1  # seconds that a site spends count so much even where another site is slower
 FULL = 1e6  # a byte above the memory of a site counts as so many seconds of its transfer

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensorel.base.records import dataclass
-from tensorel.blocks import starts as structured
-from tensorel.blocks.cost import Cost, Rates, cost_of
-from tensorel.blocks.exchange import Exchange
-from tensorel.blocks.lineage import FREE, JoinGroups, Placement
-from tensorel.blocks.search import Search
+from tensorel.blocks.join_groups import starts as structured
+from tensorel.blocks.join_groups.cost import Cost, Rates, cost_of
+from tensorel.blocks.join_groups.exchange import Exchange
+from tensorel.blocks.join_groups.lineage import FREE, JoinGroups, Placement
+from tensorel.blocks.join_groups.search import Search
 from tensorel.errors import MemoryLimitError, ValueError_
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from tensorel.blocks.lineage import Floats, Ints
+    from tensorel.blocks.join_groups.lineage import Floats, Ints
 
 SMALL = 64  # so many join groups are also moved two by two, and at random
 ITEMS = 2048  # more join groups are placed in clusters

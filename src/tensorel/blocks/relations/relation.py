@@ -16,8 +16,8 @@ import numpy as np
 
 from tensorel.algebra.ops import DType
 from tensorel.base.records import dataclass
-from tensorel.blocks import checks
-from tensorel.blocks.keys import (
+from tensorel.blocks.relations import checks
+from tensorel.blocks.relations.keys import (
     Domain,
     Key,
     Keys,
@@ -29,7 +29,7 @@ from tensorel.blocks.keys import (
     sorted_by,
     starts,
 )
-from tensorel.blocks.tiles import (
+from tensorel.blocks.relations.tiles import (
     Along,
     Edges,
     Room,

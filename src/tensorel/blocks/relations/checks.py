@@ -10,8 +10,8 @@ from operator import index
 import numpy as np
 
 from tensorel.algebra.ops import DType
-from tensorel.blocks.keys import Key, Keys, codes, shown, sorted_by
-from tensorel.blocks.tiles import Shape
+from tensorel.blocks.relations.keys import Key, Keys, codes, shown, sorted_by
+from tensorel.blocks.relations.tiles import Shape
 from tensorel.errors import AxisError, ShapeError, TensorelError, TypeError_, ValueError_
 from tensorel.ir.extents import MAX_EXTENT
 

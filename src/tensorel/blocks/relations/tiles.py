@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tensorel.algebra.ops import DType
 from tensorel.base.records import dataclass
-from tensorel.blocks.keys import Keys, codes, starts
+from tensorel.blocks.relations.keys import Keys, codes, starts
 from tensorel.errors import ShapeError, TensorelError
 from tensorel.storage import convert as storage
 from tensorel.storage.entries import Coo, is_nan

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensorel.blocks.cost import Rates
-from tensorel.blocks.lineage import JoinGroups, Placement
+from tensorel.blocks.join_groups.cost import Rates
+from tensorel.blocks.join_groups.lineage import JoinGroups, Placement
 
 if TYPE_CHECKING:
-    from tensorel.blocks.lineage import Floats, Ints
+    from tensorel.blocks.join_groups.lineage import Floats, Ints
 
 EVEN = 0.02  # seconds of sites that are not the slowest count so much
 _BATCH = 400_000  # cells (placements, blocks and targets, sites) costed at once

@@ -16,11 +16,11 @@ from itertools import pairwise
 import numpy as np
 
 from tensorel.base.records import dataclass
-from tensorel.blocks.access import Loops
-from tensorel.blocks.block_plan import AliasStep, AnyStep, GridStep
-from tensorel.blocks.cells import NOWHERE, Placed
-from tensorel.blocks.footprints import Bytes, parts_of
-from tensorel.blocks.layout import FREE, Edges, Layout, nearest
+from tensorel.blocks.planning.block_plan import AliasStep, AnyStep, GridStep
+from tensorel.blocks.planning.cells import NOWHERE, Placed
+from tensorel.blocks.steps.access import Loops
+from tensorel.blocks.steps.footprints import Bytes, parts_of
+from tensorel.blocks.steps.layout import FREE, Edges, Layout, nearest
 
 AT_ONCE = 2  # cells of a site of which the operands may be there
 MAX_ROUNDS = 1024
@@ -131,7 +131,7 @@ class Memory:
         grid = placed.grid
         if math.prod(grid[own:]) == 1:
             return found
-        size = np.full(grid[:own], step.step.itemsize * step.step.density)
+        size = np.full(grid[:own], step.step.itemsize * step.step.filled.density)
         for k, cuts in enumerate(placed.cuts[:own]):
             size = size * np.diff(cuts).reshape([-1 if d == k else 1 for d in range(own)])
         at = np.asarray(placed.sites).reshape(size.size, -1)

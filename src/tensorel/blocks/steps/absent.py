@@ -3,7 +3,7 @@ that is computed from them what the result has anyway."""
 
 from __future__ import annotations
 
-from tensorel.blocks.access import Loops
+from tensorel.blocks.steps.access import Loops
 from tensorel.ir.analysis import fill_expr
 from tensorel.ir.nodes import Call, Const, Expr, Read, Source, const
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from tensorel.base.records import dataclass
-from tensorel.blocks.lineage import JoinGroups
+from tensorel.blocks.join_groups.lineage import JoinGroups
 from tensorel.errors import ShapeError, ValueError_
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from tensorel.blocks.lineage import Floats, Ints
+    from tensorel.blocks.join_groups.lineage import Floats, Ints
 
 #: A column by its number, or a function of all columns (rows, columns) that gives one value a row.
 Key: TypeAlias = "int | Callable[[NDArray[np.int64]], NDArray[np.int64]]"

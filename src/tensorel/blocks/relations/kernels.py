@@ -13,7 +13,7 @@ import numpy as np
 
 from tensorel.algebra.ops import DType, Operator
 from tensorel.base.records import dataclass
-from tensorel.blocks.tiles import Shape
+from tensorel.blocks.relations.tiles import Shape
 from tensorel.storage.stored import Stored
 
 

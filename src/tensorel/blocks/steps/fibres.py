@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from tensorel.base.records import dataclass
-from tensorel.blocks.access import Cell, Loops
-from tensorel.blocks.layout import Box, Layout
+from tensorel.blocks.steps.access import Cell, Loops
+from tensorel.blocks.steps.layout import Box, Layout
 from tensorel.ir.nodes import Axis, Bulk, Index, Lambda, Read, Source, Tensor, const
 
 

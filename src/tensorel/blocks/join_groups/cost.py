@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensorel.base.records import dataclass
-from tensorel.blocks.lineage import JoinGroups, Placement, distinct, needed
+from tensorel.blocks.join_groups.lineage import JoinGroups, Placement, distinct, needed
 
 if TYPE_CHECKING:
-    from tensorel.blocks.lineage import Floats, Ints
+    from tensorel.blocks.join_groups.lineage import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorel.base.records import dataclass, field
-from tensorel.blocks.spread import Spread
+from tensorel.blocks.steps.spread import Spread
 
 Edges = npt.NDArray[np.int64]
 #: Half-open ranges, one for each axis.

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from tensorel.base.records import dataclass
-from tensorel.blocks.cells import Copies, Placed, Step
-from tensorel.blocks.layout import Layout
+from tensorel.blocks.planning.cells import Copies, Placed, Step
+from tensorel.blocks.steps.layout import Layout
 from tensorel.ir.nodes import Bulk
 from tensorel.storage.limits import show_bytes
 
