@@ -85,7 +85,7 @@ class Expressions:
 
     def _whole(self, e: Callable[[str], str]) -> list[Callable[[], str]]:
         part = self.pick(["YEAR", "MONTH", "DAY", "QUARTER", "WEEK", "DAYOFYEAR", "ISODOW"])
-        unit = self.pick(["day", "week", "month", "quarter", "year"])
+        unit = self.pick(["day", "month", "quarter", "year"])
         return [
             lambda: f"({e(INT)} + {e(INT)})", lambda: f"({e(INT)} * {e(INT)})",
             lambda: f"({e(INT)} // {e(INT)})", lambda: f"({e(INT)} % {e(INT)})",

@@ -338,5 +338,12 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out.splitlines() == ["i0  s", "--  -", "0   3", "1   0"]
     assert main(["sql", text, "--table", f"A={path}", "--explain"]) == 0
     assert "scan A" in capsys.readouterr().out
+    csv = tmp_path / "b.csv"
+    csv.write_text("k,name\n0,x\n1,y\n")
+    text = f"SELECT name, SUM(val) AS s FROM A JOIN '{csv}' b ON A.i0 = b.k GROUP BY 1 ORDER BY 1"
+    assert main(["sql", text, "--table", f"A={path}"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["name  s", "----  -", "x     3", "y     0"]
+    assert main(["sql", "SELECT COUNT(*) AS n FROM t", "--table", f"t={csv}"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["n", "-", "2"]
     assert main(["sql", "SELECT z FROM A", "--table", f"A={path}"]) == 1
     assert "line 1, column 8" in capsys.readouterr().err

@@ -31,6 +31,7 @@ from tensorel.sql.scalars import Column, Scalar, is_null, negated
 from tensorel.sql.scalars import both as conjunction
 from tensorel.sql.types import Type
 from tensorel.storage.key_matching import group_ids
+from tensorel.storage.limits import require
 
 _SUMS = ("sum", "avg", "stddev", "variance", "stddev_pop", "var_pop")
 _SQUARES = _SUMS[2:]
@@ -110,6 +111,8 @@ class Grouping:
             cells = [self.rows.arrays.cell(v) for v in vectors]
             number = digits.number(self.rows.arrays, cells)
             return Groups(frame, number, digits.slots, digits, cells, [])
+        require((56 + 16 * len(keys) + 8 * len(self.calls)) * frame.count,
+                f"groups of {frame.count} rows")
         found = group_ids([comparable(v) for v in vectors],
                           [None if v.valid is None else ~v.valid for v in vectors])
         at = self.rows.arrays.position(found.ids, ROW)

@@ -13,6 +13,7 @@ from tensorel.engines.rows.vectors import Array, Vector
 from tensorel.sql.algebra import Sort, SortKey
 from tensorel.sql.scalars import Call, Literal, Scalar, compare, is_null
 from tensorel.sql.types import Type
+from tensorel.storage.limits import require
 from tensorel.storage.sorting import sort_coords
 
 #: Rows that are looked at to guess where the first ones end.
@@ -41,6 +42,7 @@ def permutation(words: Sequence[Array]) -> Array:
     words = [w for w in words if len(w)]
     if not words:
         return np.empty(0, np.int64)
+    require((24 * len(words) + 24) * len(words[0]), f"the order of {len(words[0])} rows")
     lows = [int(w.min()) for w in words]
     spans = [int(w.max()) - low + 1 for w, low in zip(words, lows)]
     if all(s < 2**62 for s in spans):

@@ -34,7 +34,7 @@ _OPS = {"sum": ops.add, "avg": ops.add, "product": ops.multiply, "min": ops.mini
 def windowed(rows: Rows, node: Window, frame: Frame) -> Frame:
     """The frame with a column for each window function."""
     frame = rows.compact(frame)
-    require(64 * frame.count, f"windows over {frame.count} rows")
+    require(112 * frame.count, f"windows over {frame.count} rows")
     orders: dict[object, _Partitions] = {}
     cells = dict(frame.cells)
     for column, call in node.calls:
