@@ -44,7 +44,7 @@ from tensorel.kernels.lowering.operand_reads import Access, Reading
 from tensorel.kernels.lowering.stepping import Span
 from tensorel.kernels.lowering.support import TRUE, Analysis, Cover, Formula, absent, rounds
 from tensorel.kernels.lowering.workspaces import add, clear, level_of, support_of
-from tensorel.kernels.passes.exact_sums import kept
+from tensorel.kernels.passes.exact_sums import FEW_TERMS, kept
 from tensorel.storage.levels import Level
 
 Supports = Callable[[str], Formula]  # by loop index
@@ -129,8 +129,8 @@ class Lowering(Reading):
         bound, done = dict(self.bound), dict(self.done_reductions)
         outside = self.in_cell, self.selects, self.loops_inside
         self.in_cell, self.selects, self.loops_inside = True, count is None, False
-        self.summing(e.op, acc, lambda: self.loops(
-            tuple(a.name for a in e.axes), lambda name: cover.support, inner))
+        axes = tuple(a.name for a in e.axes)
+        self.summing(e.op, acc, axes, lambda: self.loops(axes, lambda name: cover.support, inner))
         self.in_cell, self.selects, self.loops_inside = outside
         self.bound, self.done_reductions = bound, done
         for r, state in states.items():
@@ -148,12 +148,15 @@ class Lowering(Reading):
         self.emit(Assign(acc, const(op.identity(dtype), dtype)))
         return acc
 
-    def summing(self, op: ops.Operator, acc: Local, loops: Callable[[], None]) -> None:
-        """Loops that combine values in ``acc``; sums keep what additions lose."""
+    def summing(self, op: ops.Operator, acc: Local, names: tuple[str, ...],
+                loops: Callable[[], None]) -> None:
+        """Loops over ``names`` that combine values in ``acc``; sums of many terms keep what
+        additions lose."""
         with self.block() as body:
             loops()
         made = tuple(body)
-        if op is ops.add and not self.strict and acc.dtype.kind in "fc":
+        if op is ops.add and not self.strict and acc.dtype.kind in "fc" \
+                and math.prod([self.extents[n] for n in names]) > FEW_TERMS:
             made = kept(made, acc, lambda name, like: self.fresh(name, like.dtype))
         for s in made:
             self.emit(s)

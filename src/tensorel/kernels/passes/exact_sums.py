@@ -19,9 +19,19 @@ from tensorel.ir.build import compare, convert, plus
 from tensorel.ir.nodes import INT64, Call, Expr, Local, const, postorder
 from tensorel.ir.replacing import with_parts
 from tensorel.kernels.loopir.queries import expressions, is_short, statements
-from tensorel.kernels.loopir.statements import Assign, For, If, Prefetch, Stmt, Store, While
+from tensorel.kernels.loopir.statements import (
+    Assign,
+    For,
+    If,
+    Lanes,
+    Prefetch,
+    Stmt,
+    Store,
+    While,
+)
 
 BLOCK_TERMS = 16  # terms that are added one after another
+FEW_TERMS = 64  # sums over nested loops that have no more terms are left as they are
 
 Fresh = Callable[[str, Local], Local]  # a local of its own, of the same dtype
 
@@ -191,6 +201,8 @@ def renamed(stmt: Stmt, table: Mapping[Any, Expr]) -> Stmt:
             return If(there(stmt.condition), block(stmt.then), block(stmt.otherwise))
         case For():
             return For(stmt.target, there(stmt.lo), there(stmt.hi), block(stmt.body), stmt.checked)
+        case Lanes():
+            return Lanes(stmt.target, there(stmt.start), stmt.count, block(stmt.body))
         case While():
             return While(there(stmt.condition), block(stmt.body), stmt.checked)
         case _:

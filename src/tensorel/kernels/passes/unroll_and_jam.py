@@ -43,7 +43,7 @@ def jammed(loop: For, fresh: Fresh, strict: bool) -> list[Stmt] | None:
     tables: list[Mapping[Expr, Expr]] = [
         {**mine, rest: const(k, INT64), loop.target: plus(at, k)} for k, mine in enumerate(names)]
     together = (Assign(line, replaced(quotient, {loop.target: at})),
-                *_Jam(tables, varying).block(body), Assign(at, plus(at, rows)))
+                *Jam(tables, varying).block(body), Assign(at, plus(at, rows)))
     alone = (Assign(loop.target, plus(at, 0)), *loop.body, Assign(at, plus(at, 1)))
     whole = both(compare(ops.equal, replaced(rest, {loop.target: at}), 0),
                  compare(ops.less_equal, plus(at, rows), loop.hi))
@@ -80,18 +80,20 @@ def _depends(e: Expr, varying: Mapping[Local, None]) -> bool:
 def _is_free(body: tuple[Stmt, ...], varying: Mapping[Local, None], strict: bool) -> bool:
     """Rows may be interleaved: nothing goes from one to the next but sums in places that all rows
     of a line share, which may be made in any order. What a row sets, it sets first."""
-    return _sets_first(body, set(), {s.target for s in statements(body) if isinstance(s, Assign)}) \
+    return sets_first(body, set(), {s.target for s in statements(body) if isinstance(s, Assign)}) \
         and all(isinstance(s, Assign | Store | For | Comment) for s in statements(body)) \
         and not any(_depends(e, varying) for s in statements(body) if isinstance(s, For)
                     for e in (s.lo, s.hi)) and _stores_are_free(body, varying, strict)
 
 
-def _sets_first(body: tuple[Stmt, ...], known: set[Local], own: set[Local]) -> bool:
+def sets_first(body: tuple[Stmt, ...], known: set[Local], own: set[Local]) -> bool:
+    """Whether a body sets each of its ``own`` locals before it reads it; those it sets become
+    ``known``."""
     for s in body:
         if any(isinstance(e, Local) and e in own and e not in known
                for e in postorder(*expressions(s))):
             return False
-        if isinstance(s, For) and not _sets_first(s.body, known, own):
+        if isinstance(s, For) and not sets_first(s.body, known, own):
             return False
         if isinstance(s, Assign):
             known.add(s.target)
@@ -126,7 +128,7 @@ def _added(s: Store) -> Expr | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Jam:
+class Jam:
     """Statements for all rows of a line; ``tables``: what each row has for what varies."""
 
     tables: list[Mapping[Expr, Expr]]

@@ -12,6 +12,7 @@ from tensorel.ir.nodes import Read
 from tensorel.kernels.lowering.bounded import Bounds
 from tensorel.kernels.lowering.support import TRUE, Formula, conjunction, has, leads_alone, reaches
 from tensorel.plan.loops.operands import Operand
+from tensorel.plan.loops.side_by_side import lanes
 from tensorel.stats.estimates.join_sampling import JoinSampler
 
 
@@ -205,6 +206,8 @@ def simulate(order: tuple[str, ...], operands: list[Operand], supports: Mapping[
             sim.vectorized = name in sim.dense_loops and rate < costs.dense_step
         if position == target.depth:
             sim.cells = walk.iters
+            if name == target.axis and not innermost:
+                walk.lanes = lanes(name, order[position + 1:], active, extents)
         if sim.cost >= limit:
             break
     if sim.cost >= limit:
@@ -216,7 +219,8 @@ def simulate(order: tuple[str, ...], operands: list[Operand], supports: Mapping[
 class _Loops:
     """Loops entered one after another: how far each operand is resolved, how often we are here."""
 
-    __slots__ = ("bound", "costs", "depth", "extents", "iters", "met", "order", "sim", "supports")
+    __slots__ = ("bound", "costs", "depth", "extents", "iters", "lanes", "met", "order", "sim",
+                 "supports")
 
     def __init__(self, sim: Simulation, extents: Mapping[str, int], costs: Costs,
                  depth: dict[Operand, int], met: Met | None, order: tuple[str, ...],
@@ -224,7 +228,7 @@ class _Loops:
         self.sim, self.extents, self.costs, self.depth = sim, extents, costs, depth
         self.met, self.order, self.supports = met, order, supports
         self.bound: set[str] = set()
-        self.iters = 1.0
+        self.iters = self.lanes = 1.0
 
     def fill(self, f: Fill) -> None:
         """The loops of a workspace, once for each time that we are here."""
@@ -267,7 +271,7 @@ class _Loops:
             if support.bounds is not None and bound:  # the outer loop goes through all
                 per = support.bounds.share(bound, extent)
             sim.dense_loops.add(name)
-        sim.cost += iters * (costs.enter + per * rate)
+        sim.cost += iters * (costs.enter + per * rate) / self.lanes
         keep = 1.0
         for o, segment in segments.items():
             if o in leaders:
@@ -364,7 +368,7 @@ class _Loops:
                 return 1.0
         while k < len(o.axes) and o.axes[k].free <= self.bound:  # type: ignore[attr-defined]
             if o.full[k] or o.findable[k]:
-                sim.cost += visits * find
+                sim.cost += visits * find / self.lanes
             else:
                 segment = o.segments[k]
                 if met is not None and k and o.edges and not o.edges & (o.edges - 1):
