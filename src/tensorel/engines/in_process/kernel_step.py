@@ -291,7 +291,8 @@ def _bounds_of(counts: Array, total: int) -> Array:
 def _set_aside(job: Job) -> None:
     """Leave room for sorting a list whose cells are come to again, so that what cannot be sorted
     is not collected."""
-    row, room = sum([b.dtype.itemsize for b in job.ready.lowered.kernel.buffers]), job.control.budget
+    row = sum([b.dtype.itemsize for b in job.ready.lowered.kernel.buffers])
+    room = job.control.budget
     if room // row >= MIN_NATIVE_ENTRIES:
         job.control.budget = max(room * row // (row + SORT_BYTES), MIN_NATIVE_ENTRIES * row)
 

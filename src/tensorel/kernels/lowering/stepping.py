@@ -16,7 +16,7 @@ from tensorel.kernels.lowering.prefetch import fetch_ahead
 from tensorel.kernels.lowering.support import Formula
 from tensorel.kernels.passes.exact_sums import in_blocks
 from tensorel.kernels.passes.list_runs import one_pass
-from tensorel.kernels.passes.outer_vectors import in_vectors
+from tensorel.kernels.passes.outer_vectors import in_tiles, in_vectors
 from tensorel.kernels.passes.unroll_and_jam import jammed
 from tensorel.storage.levels import Compressed, Position, Walk
 
@@ -89,8 +89,10 @@ class Stepper:
         def fresh(name: str, like: Local) -> Local:
             return low.fresh(name, like.dtype)
 
-        made = jammed(loop, fresh, low.strict) or in_vectors(loop, fresh) or [loop]
-        low.blocks[-1].extend(made)
+        whole = int_value(self.begin) == 0 and self.end is low.extent(self.name)
+        extent = low.extents[self.name] if whole else None
+        low.blocks[-1].extend(jammed(loop, fresh, low.strict) or in_vectors(loop, fresh, extent)
+                              or in_tiles(loop, fresh) or [loop])
 
     def _step(self, fixed: Bound, inner: Callable[[Expr], None]) -> None:
         """The only point of the loop at which the equation holds, if it is in range."""
