@@ -55,11 +55,9 @@ from tensorel.plan.slot_facts import Known
 from tensorel.plan.steps.choose import Chooser
 from tensorel.plan.steps.rankings import in_blocks
 from tensorel.plan.variants.factoring import factored
-from tensorel.plan.variants.partial_windows import partial_windows
 from tensorel.plan.variants.rewritings import expanded
-from tensorel.plan.variants.stored_windows import stored_windows
-from tensorel.plan.variants.transforms import transforms
 from tensorel.plan.variants.user_laws import explored
+from tensorel.plan.variants.window_forms import WINDOW_FORMS
 
 Check = Callable[[Program], bool]
 
@@ -118,11 +116,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("inline", Stage.VARIANT, is_flat, is_flat, inlined, reassociates=True,
          text="shared sums written out", combines=True),
     Pass("factor", Stage.VARIANT, is_flat, is_flat, factored, reassociates=True, text="factored"),
-    Pass("partial_windows", Stage.VARIANT, is_flat, is_flat, partial_windows, reassociates=True,
-         text="windows in parts"),
-    Pass("store_windows", Stage.VARIANT, is_flat, is_flat, stored_windows, reassociates=True,
-         text="windows stored"),
-    Pass("transforms", Stage.VARIANT, is_flat, is_flat, transforms, True, text="by transforms"),
+    *[Pass(name, Stage.VARIANT, is_flat, is_flat, run, True, text=text)
+      for name, run, text in WINDOW_FORMS],
     Pass("explore", Stage.VARIANT, is_flat, is_flat, explored, reassociates=True,
          text="by users' laws"),
     Pass("flatten_reductions", Stage.EACH_WAY, is_flat, is_flat, flatten_reductions,
