@@ -44,7 +44,7 @@ from tensorel.kernels.lowering.operand_reads import Access, Reading
 from tensorel.kernels.lowering.stepping import Span
 from tensorel.kernels.lowering.support import TRUE, Analysis, Cover, Formula, absent, rounds
 from tensorel.kernels.lowering.workspaces import add, clear, level_of, support_of
-from tensorel.kernels.passes.exact_sums import FEW_TERMS, kept
+from tensorel.kernels.passes.exact_sums import kept
 from tensorel.storage.levels import Level
 
 Supports = Callable[[str], Formula]  # by loop index
@@ -72,11 +72,11 @@ class Lowering(Reading):
             self.emit(Assign(level_of(let.slot).count, const(0, INT64)))
 
     def value(self, e: Expr) -> Expr:
-        """``e`` with bound indices, resolved reads and reductions replaced by locals."""
         return self._value(e, {})
 
     def _value(self, e: Expr, done: dict[Expr, Expr]) -> Expr:
-        """The same; ``done``: calls inside, which may be shared."""
+        """``e`` with bound indices, resolved reads and reductions replaced by locals; ``done``:
+        calls inside, which may be shared."""
         match e:
             case Const():
                 return self.literal(e)
@@ -155,11 +155,11 @@ class Lowering(Reading):
         with self.block() as body:
             loops()
         made = tuple(body)
-        if op is ops.add and not self.strict and acc.dtype.kind in "fc" \
-                and math.prod([self.extents[n] for n in names]) > FEW_TERMS:
-            made = kept(made, acc, lambda name, like: self.fresh(name, like.dtype))
-        for s in made:
-            self.emit(s)
+        if op is ops.add and not self.strict and acc.dtype.kind in "fc":
+            known: dict[Expr, int] = {x: self.extents[n[2:]] for n, (x, _) in self.scalars.items()
+                                      if n[2:] in names}
+            made = kept(made, acc, lambda name, like: self.fresh(name, like.dtype), known)
+        self.blocks[-1].extend(made)
 
     def _is_identity(self, e: Reduce, background: Const | None) -> bool:
         assert e.op.identity is not None

@@ -58,21 +58,26 @@ def in_vectors(loop: For, fresh: Fresh, extent: int | None) -> list[Stmt] | None
         first = fresh(loop.target.name, loop.target)
         start = Call(ops.minimum, (at, minus(end, lanes * number)))
         own = [x for x in (*found.places, *found.vectors) if x is not loop.target]
-        tables = [{**{x: fresh(x.name, x) for x in own}, loop.target: plus(first, lanes * k)}
-                  for k in range(number)]
+        tables = [_names(own, fresh, loop.target, plus(first, lanes * k)) for k in range(number)]
         made = Jam(tables, {loop.target, *own}).block(body)
         more = (Lanes(first, start, lanes, made), Assign(at, plus(at, lanes * number)))
         return Assign(at, begin), While(compare(ops.less, at, end), more, loop.checked)
 
     limits = Assign(begin, loop.lo), Assign(end, loop.hi)
     if extent is not None:
-        number = min(extent // lanes, most)
+        fits = range(1, min(extent // lanes, most) + 1)
+        number = min(fits, key=lambda k: (-(-extent // (lanes * k)) * k, -k), default=0)
         return [*limits, *vectors(number)] if number else None
     alone: tuple[Stmt, ...] = (For(loop.target, begin, end, body, loop.checked),)
     for number in sorted({1, most}):
         enough = compare(ops.greater_equal, count, lanes * number)
         alone = (If(enough, vectors(number), alone),)
     return [*limits, Assign(count, minus(end, begin)), *alone]
+
+
+def _names(own: list[Local], fresh: Fresh, target: Local, turn: Expr) -> dict[Expr, Expr]:
+    """What one of several turns has for the counter of the loop, and for what differs."""
+    return {target: turn, **{x: fresh(x.name, x) for x in own}}
 
 
 def _lanes(body: tuple[Stmt, ...], found: Varying) -> int:
@@ -116,8 +121,7 @@ def in_tiles(loop: For, fresh: Fresh) -> list[Stmt] | None:
         return None
     at, end = fresh("tile", loop.target), fresh("end", loop.target)
     own = [x for x in rows if x is not loop.target]
-    tables = [{**{x: fresh(x.name, x) for x in own}, loop.target: plus(at, k)}
-              for k in range(ROWS)]
+    tables = [_names(own, fresh, loop.target, plus(at, k)) for k in range(ROWS)]
     more = compare(ops.less_equal, plus(at, ROWS), end)
     tile = (*Jam(tables, rows).block(body), Assign(at, plus(at, ROWS)))
     return [Assign(at, loop.lo), Assign(end, loop.hi), While(more, tile, loop.checked),
