@@ -19,12 +19,15 @@ Locals live in allocas of the entry block, which LLVM turns into registers.
 
 from __future__ import annotations
 
-from tensorel.ir.nodes import INT64, Expr, Local, Read, const
+from tensorel.ir.build import plus
+from tensorel.ir.nodes import Expr, Local
 from tensorel.kernels.llvm.bounds_checks import Bounds
 from tensorel.kernels.llvm.casts import cast
 from tensorel.kernels.llvm.expressions import Expressions
 from tensorel.kernels.llvm.growing import Tables, scopes
 from tensorel.kernels.llvm.instructions import PARTS, RARE, TYPES, Assembler, Value, code_of
+from tensorel.kernels.llvm.progress import announce, wait
+from tensorel.kernels.llvm.vectors import VectorExpressions
 from tensorel.kernels.loopir.queries import assigned, depth, is_indirect, is_short, lanes
 from tensorel.kernels.loopir.statements import (
     Announce,
@@ -38,6 +41,7 @@ from tensorel.kernels.loopir.statements import (
     For,
     If,
     Kernel,
+    Lanes,
     Length,
     Prefetch,
     Reserve,
@@ -47,6 +51,7 @@ from tensorel.kernels.loopir.statements import (
     Store,
     While,
 )
+from tensorel.kernels.loopir.varying import varying
 from tensorel.kernels.passes.reassociate import chained
 
 #: A checked loop without loops inside looks at the cancel flag once in so many iterations.
@@ -103,6 +108,7 @@ class _Emitter:
         self.tables = Tables(self.ex, kernel)
         self.fixed: set[Expr] = {kernel.lo, kernel.hi, *kernel.scalars}
         self.chaining = False  # inside the loops that another was made into
+        self.about = ""  # metadata of the loops inside lanes
         self.loops: list[tuple[str, str]] = []  # labels to go to on continue, on break
 
     # -- module --------------------------------------------------------------------------------
@@ -212,15 +218,13 @@ class _Emitter:
     def statement(self, stmt: Stmt) -> bool:
         match stmt:
             case Assign():
-                self.ex.accumulates(stmt.value, stmt.target)
-                self.ex.write_local(stmt.target, self.ex.value_as(stmt.value, stmt.target.dtype))
+                self.ex.assign(stmt.target, stmt.value)
             case Store():
-                self.ex.accumulates(stmt.value, Read(stmt.array, (stmt.position,)))
-                value = self.ex.value_as(stmt.value, stmt.array.dtype)
-                address = self.ex.address(stmt.array, stmt.position)
-                self.ex.store(address, stmt.array.dtype, value)
+                self.ex.put(stmt.array, stmt.position, stmt.value)
             case For():
                 self.for_(stmt)
+            case Lanes():
+                self.lanes(stmt)
             case While():
                 self.while_(stmt)
             case If():
@@ -240,11 +244,10 @@ class _Emitter:
                 self.asm.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32", "")
                 self.asm.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
             case Await():
-                self._await(stmt)
+                wait(self.asm, self.ex, stmt, self._check_cancelled,
+                     lambda: self._leave(Status.DONE))
             case Announce():
-                value = self.ex.value_as(stmt.value, INT64)
-                place = self.ex.address(stmt.array, stmt.position)
-                self.asm.do(f"store atomic i64 {value}, ptr {place} release, align 8")
+                announce(self.asm, self.ex, stmt)
             case Comment():
                 pass
             case _:
@@ -286,27 +289,6 @@ class _Emitter:
         self._leave(Status.CANCELLED)
         asm.label(go)
 
-    def _await(self, stmt: Await) -> None:
-        """Others may run on this core: they get it while there is nothing to do here."""
-        asm = self.asm
-        need = self.ex.value_as(stmt.value, INT64)
-        place = self.ex.address(stmt.array, stmt.position)
-        failed = self.ex.address(stmt.failed, const(0, INT64))
-        look, wait, on, end = (asm.name(s) for s in ("look", "wait", "on", "seen"))
-        asm.jump(look)
-        asm.label(look)
-        now = asm.op(f"load atomic i64, ptr {place} acquire, align 8")
-        asm.branch(asm.op(f"icmp sge i64 {now}, {need}"), end, wait)
-        asm.label(wait)
-        asm.declare("sched_yield", "i32", "", "")
-        asm.do("call i32 @sched_yield()")
-        self._check_cancelled()
-        code = asm.op(f"load atomic volatile i64, ptr {failed} monotonic, align 8")
-        asm.branch(asm.op(f"icmp eq i64 {code}, 0"), look, on)
-        asm.label(on)
-        self._leave(Status.DONE)
-        asm.label(end)
-
     def for_(self, stmt: For) -> None:
         made = None if self.strict or self.chaining else chained(stmt, self._fresh)
         if made is None:
@@ -315,6 +297,21 @@ class _Emitter:
         self.chaining = True
         self.block(made)
         self.chaining = False
+
+    def lanes(self, stmt: Lanes) -> None:
+        """All turns at once; of a checked kernel one after another, each position for itself."""
+        if self.bounds is not None:
+            last = plus(stmt.start, stmt.count)
+            self.for_(For(stmt.target, stmt.start, last, stmt.body))
+            return
+        self.ex.write_local(stmt.target, self.ex.index(stmt.start))
+        outside, self.chaining = (self.ex, self.chaining, self.about), True
+        self.ex = VectorExpressions(
+            self.ex, varying(stmt.body, stmt.target), stmt.count,
+            lambda kind: self._alloca(f"%{self.asm.name('x')}", kind, "zeroinitializer"))
+        self.about = _PLAIN
+        self.block(stmt.body)
+        self.ex, self.chaining, self.about = outside
 
     def _fresh(self, stem: str, like: Local) -> Local:
         local = Local(self.asm.name(f"{stem}."), like.dtype)
@@ -361,7 +358,8 @@ class _Emitter:
         asm.label(step)
         old = asm.op(f"load i64, ptr {counter}")
         asm.do(f"store i64 {asm.op(f'add {self.nsw}i64 {old}, 1')}, ptr {counter}")
-        about = _UNROLLED if is_short(stmt) else _PLAIN if is_indirect(stmt.body) else \
+        about = _UNROLLED if is_short(stmt) else self.about or _PLAIN \
+            if self.about or is_indirect(stmt.body) else \
             _MASKED.get(0 if self.strict or self.bounds else lanes(stmt, self.fixed), "")
         asm.do(f"br label %{head}{about}")
         asm.label(end)

@@ -134,8 +134,8 @@ class Length(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class For(Stmt):
-    """``for target in range(lo, hi): body``; lo and hi are evaluated once. ``apart``: what holds for
-    all turns together says little, loops inside are made for each turn alone."""
+    """``for target in range(lo, hi): body``; lo and hi are evaluated once. ``apart``: what holds
+    for all turns together says little, loops inside are made for each turn alone."""
 
     target: Local
     lo: Expr
@@ -143,6 +143,18 @@ class For(Stmt):
     body: tuple[Stmt, ...]
     checked: bool = False  # look at the cancel flag in each iteration
     apart: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes(Stmt):
+    """``for target in range(start, start + count): body``, all turns at once: what differs from
+    turn to turn is a vector (``varying``). Turns do not depend on each other, loops inside run
+    through the same range in each, and no array that is written is read."""
+
+    target: Local
+    start: Expr
+    count: int
+    body: tuple[Stmt, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +226,6 @@ class Kernel:
 
 __all__ = [
     "Announce", "Append", "AppendReserved", "Assign", "Await", "Break", "Buffer", "Comment",
-    "Const", "Continue", "Expr", "For", "If", "Kernel", "Length", "Local", "Prefetch", "Reserve",
-    "Return", "Status", "Stmt", "Store", "Table", "While", "array",
+    "Const", "Continue", "Expr", "For", "If", "Kernel", "Lanes", "Length", "Local", "Prefetch",
+    "Reserve", "Return", "Status", "Stmt", "Store", "Table", "While", "array",
 ]
