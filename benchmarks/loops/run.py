@@ -162,8 +162,8 @@ def report(only: list[str]) -> str:
         f"NumPy {np.__version__}, Numba {numba.__version__}. Times are the best of {ROUNDS} "
         "rounds in turns; arguments are copied by both, as neither may change them. Loops that "
         "carry dependences: one thread, processor time. \"Compiled\" is the first call of the "
-        "small case less a later one: where it has little to do, code is quickly made, and better code "
-        "when more has been done.", "",
+        "small case less a later one: where it has little to do, code is quickly made, and better "
+        "code when more has been done.", "",
         "## Loops that carry dependences", "",
         "| program | Python | tr.loops | times as fast | tr.loops, large | Numba, large | of Numba "
         "| compiled | Numba compiled | times as fast |",
