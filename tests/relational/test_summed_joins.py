@@ -143,16 +143,19 @@ def test_sums_over_ranges_subtract_nothing() -> None:
     for count in (0, 1, 2, 3, 7, 64, 100):
         weights = rng.random(count) * 10.0 ** rng.integers(-18, 18, count)
         order = rng.permutation(count)
-        low = rng.integers(0, count + 1, 50)
-        high = rng.integers(0, count + 1, 50)
-        met = Ranged(order, low, high, count)
-        wanted = [weights[order[i:j]].sum() for i, j in zip(low, high)]
+        starts = np.unique(np.append(rng.integers(0, count + 1, count // 2), [0, count]))
+        keys = starts.size - 1
+        low, high = (rng.integers(0, keys + 1, 50) for _ in "ab")
+        askers = np.unique(np.append(rng.integers(0, 70, 49), 0))
+        low, high = low[: askers.size], high[: askers.size]
+        met = Ranged(order, starts, askers, low, high, (count, 70))
+        which = np.searchsorted(askers, np.arange(70), side="right") - 1
+        wanted = [weights[order[starts[low[k]] : starts[high[k]]]].sum() for k in which]
         np.testing.assert_allclose(met.over_a(weights), wanted, rtol=1e-14)
-        others = rng.random(50)
-        wanted = np.zeros(count)
-        for k, (i, j) in enumerate(zip(low, high)):
-            wanted[order[i:j]] += others[k]
-        np.testing.assert_allclose(met.over_b(others), wanted, rtol=1e-13)
+        others, over = rng.random(70), np.zeros(count)
+        for w, k in zip(others, which):
+            over[order[starts[low[k]] : starts[high[k]]]] += w
+        np.testing.assert_allclose(met.over_b(others), over, rtol=1e-13)
 
 
 @pytest.mark.parametrize("f, count", [

@@ -93,29 +93,36 @@ class Equal:
 
 
 class Ranged:
-    """Each entry of B meets those of A that stand in a range of a list."""
+    """Each entry of B meets those of A whose keys stand in a range of a list of different keys.
+    ``members``: the entries of A by key; those of key ``k`` begin at ``starts[k]``, and the last
+    ones end at the last start. Entries of B that stand side by side and ask for the same are one
+    asker: they begin at ``askers``."""
 
-    def __init__(self, members: Positions, low: Positions, high: Positions, count: int) -> None:
-        self.members, self.low, self.count = members, low, count
+    def __init__(self, members: Positions, starts: Positions, askers: Positions, low: Positions,
+                 high: Positions, counts: tuple[int, int]) -> None:
+        self.members, self.starts, self.low, self.counts = members, starts, low, counts
         self.high = np.maximum(low, high)
+        self.askers = askers
+        self.asking = np.diff(askers, append=counts[1])
 
     def over_a(self, weights: Array) -> Array:
         sums = np.zeros(self.low.size, weights.dtype)
         with np.errstate(all="ignore"):
-            level = weights[self.members]
+            level = _by_run(weights[self.members], self.starts[:-1])
             for who, low, high in self._levels():
                 left, right = (low & 1).astype(bool), (high & 1).astype(bool)
                 sums[who[left]] += level[low[left]]
                 sums[who[right]] += level[high[right] - 1]
                 level = _halved(level)
-        return sums
+        return np.repeat(sums, self.asking)
 
     def over_b(self, weights: Array) -> Array:
         """Each weight goes to the few nodes that are its range; a leaf has those of all nodes
         above it."""
         nodes: list[Array] = []
-        size = self.members.size
+        size = self.starts.size - 1
         with np.errstate(all="ignore"):
+            weights = _by_run(weights, self.askers)
             for who, low, high in self._levels():
                 left, right = (low & 1).astype(bool), (high & 1).astype(bool)
                 places = np.concatenate([low[left], high[right] - 1])
@@ -125,13 +132,13 @@ class Ranged:
             below = np.zeros(size, weights.dtype)
             for level in reversed(nodes):
                 below = np.repeat(below, 2)[: level.size] + level
-        sums = np.zeros(self.count, weights.dtype)
-        sums[self.members] = below[: self.members.size]
+        sums = np.zeros(self.counts[0], weights.dtype)
+        sums[self.members] = np.repeat(below[: self.starts.size - 1], np.diff(self.starts))
         return sums
 
     def _levels(self) -> Iterator[tuple[Positions, Positions, Positions]]:
-        """From the leaves up: entries of B that have nodes to take still, and their ranges of
-        nodes. An odd one at either end is taken, the others are pairs of the next level."""
+        """From the leaves up: askers that have nodes to take still, and their ranges of nodes. An
+        odd one at either end is taken, the others are pairs of the next level."""
         who = np.flatnonzero(self.low < self.high)
         low, high = self.low[who], self.high[who]
         while who.size:
@@ -141,7 +148,16 @@ class Ranged:
             who, low, high = who[left], low[left], high[left]
 
     def runs(self) -> Runs:
-        return Runs(True, self.low, self.high - self.low, self.members)
+        start = self.starts[self.low]
+        found = start, self.starts[self.high] - start
+        return Runs(True, *[np.repeat(x, self.asking) for x in found], self.members)
+
+
+def _by_run(weights: Array, starts: Positions) -> Array:
+    """Sums of weights that stand side by side; no run is empty."""
+    if starts.size == weights.size:
+        return weights
+    return np.asarray(np.add.reduceat(weights, starts, dtype=weights.dtype))
 
 
 def _halved(level: Array) -> Array:
@@ -189,18 +205,19 @@ def _ranged(conditions: list[Condition], a: Side, b: Side) -> Ranged:
     """Entries of A sorted by their key: those that an entry of B asks for lie side by side. With
     no condition these are all."""
     require(48 * (a.count + b.count), f"ranges of {a.count} and {b.count} entries")
-    if not conditions:
-        return Ranged(np.arange(a.count), np.zeros(b.count, np.int64),
-                      np.full(b.count, a.count), a.count)
-    keys = a.column(conditions[0].left)
+    keys = a.column(conditions[0].left) if conditions else np.zeros(a.count)
     numbers = np.flatnonzero(keys == keys)
-    keys = keys[numbers]
-    order = np.argsort(keys, kind="stable")
-    ranked = keys[order]
-    low, high = np.zeros(b.count, np.int64), np.full(b.count, ranked.size)
-    for c in conditions:
-        bound = b.column(c.right)
-        first, second = _comparable(ranked, bound)
+    order = np.argsort(keys[numbers], kind="stable")
+    members = numbers[order]
+    ranked = keys[members]
+    starts = _starts([ranked])
+    bounds = [b.column(c.right) for c in conditions] or [np.zeros(b.count)]
+    askers = _starts(bounds)
+    distinct = ranked[starts]
+    low, high = np.zeros(askers.size, np.int64), np.full(askers.size, distinct.size)
+    for c, column in zip(conditions, bounds):
+        bound = column[askers]
+        first, second = _comparable(distinct, bound)
         at = np.searchsorted(
             first, second, side="left" if c.op in ("greater_equal", "less") else "right")
         if c.op in _LOWER:
@@ -210,7 +227,18 @@ def _ranged(conditions: list[Condition], a: Side, b: Side) -> Ranged:
         missing = bound != bound
         high = np.where(missing, 0, high)
         low = np.where(missing, 0, low)
-    return Ranged(numbers[order], low, high, a.count)
+    return Ranged(members, np.append(starts, members.size), askers, low, high,
+                  (a.count, b.count))
+
+
+def _starts(columns: Sequence[Array]) -> Positions:
+    """Where runs of equal rows begin."""
+    size = columns[0].size
+    new = np.zeros(size, bool)
+    new[:1] = True
+    for c in columns:
+        new[1:] |= c[1:] != c[:-1]
+    return np.flatnonzero(new)
 
 
 def _comparable(a: Array, b: Array) -> tuple[Array, Array]:

@@ -9,6 +9,7 @@ pair by pair, too: inf * 0 is nan, and no sum of factors knows of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from tensorel.engines.in_process.entry_joins.meetings import (
 )
 from tensorel.engines.in_process.entry_joins.sides import Side
 from tensorel.storage.convert import from_coo, from_dense, to_coo
+from tensorel.storage.entries import flat_positions
 from tensorel.storage.key_matching import group_ids
 from tensorel.storage.limits import require
 from tensorel.storage.stored import Stored
@@ -35,6 +37,8 @@ Positions = npt.NDArray[np.int64]
 Shape = tuple[int, ...]
 #: Pairs that are looked at at a time, and those that wait until they are added up.
 _BLOCK_PAIRS, _WAITING_PAIRS = 1 << 16, 1 << 22
+#: Sums are added up in an array of all cells where these are at most so many.
+_CELLS_FOR_EACH, _MIN_CELLS = 4, 1 << 16
 
 
 def summed(how: Join, a: Side, b: Side, shape: Shape, dtype: np.dtype[Any]) -> Stored:
@@ -57,8 +61,13 @@ def summed(how: Join, a: Side, b: Side, shape: Shape, dtype: np.dtype[Any]) -> S
                 np.add.at(found, left if is_a else right, values)
         if not kept:
             return from_dense(np.asarray(np.add.reduce(found, dtype=dtype)))
+    coords, cells = [side.coords[k] for k in kept], prod(shape)
+    if cells <= max(_CELLS_FOR_EACH * side.count, _MIN_CELLS):
+        require(2 * cells * dtype.itemsize, f"{cells} sums")
+        flat = flat_positions(shape, coords, side.count)
+        return from_dense(added(flat, found, cells)[:-1].reshape(shape))
     there = np.flatnonzero(found != 0)
-    return from_coo([side.coords[k][there] for k in kept], found[there], shape, duplicates="sum")
+    return from_coo([c[there] for c in coords], found[there], shape, duplicates="sum")
 
 
 def _terms(how: Join, a: Side, b: Side, dtype: np.dtype[Any]) -> list[Term] | None:
