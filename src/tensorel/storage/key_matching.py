@@ -295,16 +295,17 @@ def group_ids(columns: Sequence[Any], nulls: Sequence[Any] | None = None) -> Gro
     return Groups(index.ids, index.first)
 
 
-def members(ids: Positions, groups: int) -> tuple[Positions, Positions]:
-    """Where the rows of each group begin (and the last ones end), and the rows, ascending; rows of
-    no group (-1) are left out.
+def members_of(ids: Positions, count: int) -> tuple[Positions, Positions]:
+    """The rows by numbers that they have, below ``count``, and where each number begins (and the
+    last one ends). Rows with the number -1 are left out.
 
-    >>> [p.tolist() for p in members(np.array([1, -1, 0, 1]), 2)]
-    [[0, 1, 3], [2, 0, 3]]
+    >>> [p.tolist() for p in members_of(np.array([2, 0, -1, 2]), 3)]
+    [[1, 0, 3], [0, 1, 1, 3]]
     """
-    if not groups:
-        return np.zeros(1, np.int64), np.empty(0, np.int64)
-    return _matcher(ids.size).members(ids, groups)
+    if not count:
+        return np.empty(0, np.int64), np.zeros(1, np.int64)
+    starts, members = _matcher(ids.size).members(ids, count)
+    return members, starts
 
 
 def matches(left: Sequence[Any], right: Sequence[Any], left_valid: Any = None,
@@ -366,7 +367,7 @@ def pairs(left: Sequence[Any], right: Sequence[Any], how: str = "inner", left_va
                           hint=f"how is one of {', '.join(HOW[:4])}; see rows_with_match")
     ours, others, groups = matches(left, right, left_valid, right_valid)
     matcher, outer = _matcher(ours.size + others.size), how in ("left", "outer")
-    starts, rows = members(others, groups)
+    rows, starts = members_of(others, groups)
     total = matcher.total(ours, starts, outer) if ours.size else 0
     require(16 * (total + others.size), f"a join of {ours.size} and {others.size} rows, "
             f"which makes {total}")

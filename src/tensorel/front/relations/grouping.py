@@ -23,7 +23,7 @@ from tensorel.relational.syntax import (
 )
 from tensorel.storage.convert import to_coo
 from tensorel.storage.entries import differs
-from tensorel.storage.key_matching import Groups, members
+from tensorel.storage.key_matching import Groups, members_of
 from tensorel.storage.limits import require
 from tensorel.storage.ordered_groups import ordered_groups
 
@@ -183,7 +183,7 @@ def _aggregated(names: list[str], groups: Groups, values: Vector) -> dict[str, V
         sums = np.bincount(groups.ids, values)
         return {name: counts if name == "count" else sums if name == "sum" else sums / counts
                 for name in names}
-    starts, rows = members(groups.ids, groups.count)
+    rows, starts = members_of(groups.ids, groups.count)
     ranked = values[rows]
     return {name: AGGREGATES[name](ranked, starts) for name in names}
 

@@ -87,7 +87,7 @@ class Equal:
         return added(self.others, weights, self.groups)[self.ours]
 
     def runs(self) -> Runs:
-        starts, members = key_matching.members(self.others, self.groups)
+        members, starts = key_matching.members_of(self.others, self.groups)
         sizes = np.append(starts[1:] - starts[:-1], 0)  # the last is of no group
         return Runs(False, starts[self.ours], sizes[self.ours], members)
 
