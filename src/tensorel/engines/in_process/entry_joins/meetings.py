@@ -149,8 +149,8 @@ class Ranged:
 
     def runs(self) -> Runs:
         start = self.starts[self.low]
-        found = start, self.starts[self.high] - start
-        return Runs(True, *[np.repeat(x, self.asking) for x in found], self.members)
+        return Runs(True, np.repeat(start, self.asking),
+                    np.repeat(self.starts[self.high] - start, self.asking), self.members)
 
 
 def _by_run(weights: Array, starts: Positions) -> Array:
