@@ -109,7 +109,8 @@ def _measured(home: Path, folder: Path, operands: Mapping[str, Any], script: str
         return None
     match = re.search(r"FOUND (\S+) (\S+)", done.stdout)
     if match is None:
-        said = [line for line in done.stdout.splitlines() if "Exception" in line or "Error" in line]
+        said = [line for line in (done.stdout + done.stderr).splitlines()
+                if re.search("Exception|Error", line) and not line.startswith("\tat ")]
         print(f"{script}: {said[-1] if said else done.stderr[-300:]}", flush=True)
         return None
     return Elsewhere(float(match.group(1)) / 1e6, float(match.group(2)))
