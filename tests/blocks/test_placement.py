@@ -9,10 +9,10 @@ import pytest
 from placement_support import RATES, instance, optimum
 
 from measures import allowed
-from tensorel.blocks.cost import Rates, cost_of, moved
-from tensorel.blocks.lineage import JoinGroups, Placement
-from tensorel.blocks.pilot import Join, Scan, pilot
-from tensorel.blocks.placement import Instance, greedy, place
+from tensorel.blocks.join_groups.cost import Rates, cost_of, moved
+from tensorel.blocks.join_groups.lineage import JoinGroups, Placement
+from tensorel.blocks.join_groups.pilot import Join, Scan, pilot
+from tensorel.blocks.join_groups.placement import Instance, greedy, place
 from tensorel.errors import MemoryLimitError
 
 
