@@ -156,8 +156,9 @@ def contents(db: tr.Database) -> dict[str, list[Any]]:
     return {name: tensor.tolist() for name, tensor in db.tensors().items()}
 
 
-def change(db: tr.Database) -> None:
+def change(db: tr.Database, sites: Any) -> None:
     db["kept"] = [9.0]
+    db["parts"] = tr.from_blocks(lambda key: np.full((2, 2), key[0] + 1.0), (4, 4), 2, engine=sites)
     db["A"] = tr.tensor(np.eye(3), format="csr")
     db["A"] = tr.tensor(np.eye(4), format="csr")
     db["same"] = db["old"]
@@ -176,8 +177,8 @@ def test_loss_of_power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: in
     recorder = Recorder()
     for module in (disk, locks, directory):
         monkeypatch.setattr(module, "os", recorder)
-    with db.transaction():
-        change(db)
+    with tr.engines.local(sites=2) as sites, db.transaction():
+        change(db, sites)
     after = contents(db)
     for module in (disk, locks, directory):
         monkeypatch.setattr(module, "os", Careless())
