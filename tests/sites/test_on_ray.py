@@ -202,8 +202,9 @@ def test_errors_of_files_are_those_of_the_nodes(matrix: np.ndarray, engine: Site
                                                 tmp_path: Path) -> None:
     A = tr.read(tmp_path / "a.parts", engine=engine)
     (tmp_path / "a.parts").rename(tmp_path / "not shared")
-    with pytest.raises(StorageError, match=r"part-.*all sites of an engine") as caught:
+    with pytest.raises(StorageError, match="npy cannot be opened: No such file") as caught:
         A.sum().compute()
+    assert "all sites of an engine" in str(caught.value)
     assert any("of S0, at site" in note for note in caught.value.__notes__)
     with tr.connect(tmp_path / "db") as db:
         with pytest.raises(StorageError, match="part-"):

@@ -93,7 +93,8 @@ class Scheduler:
                     else partial(work.made, at, shape, data.dtype, data.fill)
             else:
                 whole = all(n == m for n, m in zip(shape, data.shape))
-                block = work.with_fill(data, data.fill_const) if whole else work.cut(box, data)
+                block = work.with_fill(data, data.fill_const) if whole else \
+                    work.under(self._config, work.cut, box, data)  # here, whatever engine is set
                 self.cluster.count_driver(size_of(block))
                 call = partial(work.given, block)
             site = int(layout.home[at])
