@@ -131,6 +131,8 @@ def test_sparse_operands_are_not_made_dense() -> None:
         np.testing.assert_array_equal(found[0].to_numpy(), values[order])
         np.testing.assert_array_equal(found[1].to_numpy(), at[order])
         assert found[2].item() == at[order[0]]
+        with pytest.raises(tr.errors.MemoryLimitError, match="dense result"):
+            tr.cumulative_sum(V).persist(engine=engine)
 
 
 def test_more_data_than_a_site_may_hold() -> None:

@@ -25,6 +25,7 @@ from tensorel.blocks.steps.layout import FREE, Layout, spread_over
 from tensorel.ir.nodes import Bulk, Source
 
 FLOPS_OF_FIBRES = 20.0  # of an entry that is sorted or ranked
+MAX_SPARSE = 0.5  # of the entries of a tensor, stored; with more of them it counts as dense
 PLACE_BYTES = 8.0  # of where an entry stands that a ranking keeps
 Sites = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.float64]
@@ -71,10 +72,14 @@ def can_run_along(bulk: Bulk, strict: bool) -> bool:
 
 
 def along_cuts(name: str, bulk: Bulk, operand: str, layout: Layout, stored: tuple[float, float],
-               sites: int, rates: Rates) -> Along | None:
+               sites: int, rates: Rates, densify: float) -> Along | None:
     """The operator on the blocks as they lie, or as they are best cut; None where what the blocks
     keep may be more than they hold. ``stored``: bytes of an entry of the result with its place, and
-    the share of entries that is stored."""
+    the share of entries that is stored; ``densify``: bytes of a result that running values of a
+    sparse tensor may make, at all sites together."""
+    if bulk.op.running is not None and layout.density < MAX_SPARSE \
+            and math.prod(bulk.shape) * bulk.dtype.itemsize > densify:
+        return None
     axis = bulk.op.axis(bulk.params)
     free = bool((layout.home == FREE).any())
     if free:

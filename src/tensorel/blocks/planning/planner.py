@@ -145,7 +145,7 @@ class Planner:
             return []
         name = name_of(d.tensor.args[0])
         found = along_cuts(d.name, d.tensor, name, plan.known[name], self._stored(d), self.sites,
-                           self.rates)
+                           self.rates, self.program.config.densify)
         return [] if found is None else [plan.then(
             found.step, {name: found.operand, d.name: found.step.layout}, {}, found.seconds)]
 
