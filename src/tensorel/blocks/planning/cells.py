@@ -15,16 +15,15 @@ import numpy.typing as npt
 
 from tensorel.base.records import dataclass
 from tensorel.blocks.steps.access import Loops
+from tensorel.blocks.steps.fibres import Fibres
 from tensorel.blocks.steps.footprints import (
     Bytes,
-    Footprint,
     Footprints,
     Numbers,
-    Parts,
-    parts_of,
     places,
 )
 from tensorel.blocks.steps.layout import FREE, Edges, Layout
+from tensorel.blocks.steps.meeting import Filled, Meeting
 
 WEIGHT_OF_ALL = 4.0  # of bytes moved in all, beside those of the busiest site
 SENT_BY_HOME = 2  # copies of a block that leave its home, where many sites need it
@@ -67,9 +66,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A formula by its loops. ``itemsize``, ``density``: bytes of an entry of its result with its
-    place, and how many are stored; ``strict``: sums keep their order. ``vanishing``:
-    operands of which blocks that are all fill change nothing."""
+    """A formula by its loops. ``itemsize``, ``filled``: bytes of an entry of its result with its
+    place, how many are stored and where; ``strict``: sums keep their order. ``vanishing``:
+    operands of which blocks that are all fill change nothing. ``meeting``: how much there is to do
+    in any cell; None: the same at all points."""
 
     name: str
     loops: Loops
@@ -77,14 +77,25 @@ class Step:
     footprints: tuple[Footprints, ...]
     work: tuple[Work, ...]
     itemsize: float
-    density: float
+    filled: Filled
     strict: bool = False
     vanishing: tuple[bool, ...] = ()
+    meeting: Meeting | None = None
 
     def flops(self, grid: Sequence[int]) -> float:
         """In all cells together: what lacks a loop that is cut is done by each part of it."""
         cells = math.prod(grid)
         return sum(w.flops * cells / math.prod([grid[k] for k in w.loops]) for w in self.work)
+
+    def partial(self, parts: int) -> float:
+        """The share of the bytes of the result that one of so many partial results has."""
+        return 1.0 if self.meeting is None or self.filled.density == 1.0 \
+            else self.meeting.partial(parts)
+
+    def laid(self, edges: tuple[Edges, ...], home: Numbers) -> Layout:
+        """The result, cut as the loops are."""
+        return self.loops.laid(Layout(
+            edges, home, self.itemsize, self.filled.density, spread=self.filled.spread))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +127,11 @@ class Placed:
 class Read:
     """An operand as the cells of a grid read it. ``had``: copies from earlier steps."""
 
-    def __init__(self, layout: Layout, boxes: Footprint, had: Sequence[Copies], sites: int) -> None:
-        self.layout, self.boxes, self.sites = layout, boxes, sites
-        self.parts: Parts = parts_of(layout, boxes.low, boxes.high)
-        self.total = np.bincount(self.parts.box, self.parts.size, len(boxes.low))
+    def __init__(self, layout: Layout, prints: Footprints, cuts: Sequence[Edges],
+                 had: Sequence[Copies], sites: int) -> None:
+        self.layout, self.sites = layout, sites
+        self.boxes = boxes = prints.of(cuts)
+        self.parts, self.total = prints.parts(layout, boxes)
         self.had = [c.hold(boxes.low, boxes.high) for c in had]
         self.where: npt.NDArray[np.bool_] | None = None
         for found in self.had:
@@ -213,11 +225,12 @@ class Traffic:
         self.sends += int(copies.sum())
         return bool(each.any())
 
-    def gather(self, layout: Layout, groups: Numbers, cell: Numbers) -> None:
+    def gather(self, layout: Layout, groups: Numbers, cell: Numbers, share: float) -> None:
         """Partial results, to where their parts are finished. ``groups``: the sites of each cell of
-        the result; ``cell``: of each block of the result."""
-        size, home = layout.sizes().ravel(), layout.home.ravel()
+        the result; ``cell``: of each block of the result; ``share``: of its bytes in each."""
+        size, home = share * layout.sizes().ravel(), layout.home.ravel()
         partials = groups.shape[1]
+        self.sends += len(home) * (partials - 1)
         self.received += np.bincount(home, size * (partials - 1), self.sites)
         total = np.bincount(cell, size, len(groups))
         np.add.at(self.sent, groups.ravel(), np.repeat(total, partials))
@@ -235,14 +248,17 @@ def assigned(reads: Sequence[Read], cells: int, sites: int) -> Numbers:
         return every
     found, taken = np.full(cells, FREE), np.zeros(sites, bool)
     at, to = np.nonzero(here)
-    left = cells
-    for k in np.lexsort((to, at, -here[at, to])).tolist():
-        c, s = at[k], to[k]
-        if found[c] == FREE and not taken[s]:
-            found[c], taken[s], left = s, True, left - 1
-            if not left:
-                break
-    found[found == FREE] = np.flatnonzero(~taken)[:left]
+    order = np.lexsort((to, at, -here[at, to]))
+    at, to = at[order], to[order]
+    while len(at):  # pairs that are the first of their cell and of their site
+        first = np.zeros(len(at), np.int64)
+        first[np.unique(at, return_index=True)[1]] += 1
+        first[np.unique(to, return_index=True)[1]] += 1
+        found[at[first == 2]], taken[to[first == 2]] = to[first == 2], True
+        left = (found[at] == FREE) & ~taken[to]
+        at, to = at[left], to[left]
+    lonely = np.flatnonzero(found == FREE)
+    found[lonely] = np.flatnonzero(~taken)[:len(lonely)]
     if here[every, every].sum() >= ALMOST * here[every, found].sum():
         return every  # in the order of sites, as other steps are
     return found
@@ -272,7 +288,7 @@ def result_layout(step: Step, cuts: Sequence[Edges], groups: Numbers, sites: int
     if not shared and partials > 1:  # by turns, so that all sites finish about as many
         turn = np.arange(len(cell)) * partials // max(len(cell), 1)
     home = groups[cell, turn].reshape(shape)
-    return step.loops.laid(Layout(tuple(edges), home, step.itemsize, step.density)), cell
+    return step.laid(tuple(edges), home), cell
 
 
 def on_cuts(step: Step, cuts: tuple[Edges, ...], layouts: Sequence[Layout],
@@ -280,7 +296,7 @@ def on_cuts(step: Step, cuts: tuple[Edges, ...], layouts: Sequence[Layout],
             ) -> Placed:
     """The step with its loops cut so. ``free``: operands whose blocks the plan cuts."""
     grid = [len(c) - 1 for c in cuts]
-    reads = [Read(free.get(k, x), f.of(cuts), c, sites)
+    reads = [Read(free.get(k, x), f, cuts, c, sites)
              for k, (x, f, c) in enumerate(zip(layouts, step.footprints, had))]
     at = assigned(reads, math.prod(grid), sites)
     homes: dict[int, Layout] = {}
@@ -299,7 +315,7 @@ def on_cuts(step: Step, cuts: tuple[Edges, ...], layouts: Sequence[Layout],
     for r in reads:
         held += r.layout.held(sites)
     if groups.shape[1] > 1:
-        traffic.gather(layout, groups, cell)
+        traffic.gather(layout, groups, cell, step.partial(groups.shape[1]))
     moved = float(traffic.received.sum())
     busiest = max((traffic.received + loaded).max(initial=0), traffic.sent.max(initial=0))
     most = max(traffic.received.max(initial=0), traffic.sent.max(initial=0))
@@ -312,17 +328,28 @@ def on_cuts(step: Step, cuts: tuple[Edges, ...], layouts: Sequence[Layout],
 
 
 def _busiest(step: Step, reads: Sequence[Read], cuts: Sequence[Edges]) -> float:
-    """Flops of the cell that has most. Work goes with the entries of the operand with the fewest of
-    them, where it is known how they are spread."""
+    """Flops of the cell that has most: by what there is to do in it, or, of operators along an
+    axis, by the entries of the operand with the fewest of them."""
     grid = [len(c) - 1 for c in cuts]
     cells = math.prod(grid)
     total = step.flops(grid)
+    if step.meeting is not None:
+        return _most(total, step.meeting.work.entries(*ends_of(cuts, places(grid).T)))
     known = [k for k, r in enumerate(reads) if r.layout.spread is not None]
-    if not known or not total:
+    if not known or not total or not isinstance(step.loops, Fibres):
         return total / cells
     k = min(known, key=lambda k: reads[k].layout.density)
-    share = reads[k].total[reads[k].boxes.of_cell]
-    for axis, at in enumerate(places(grid)):
-        if axis not in step.footprints[k].moving:
-            share = share * np.diff(cuts[axis])[at]
-    return float(total * share.max() / share.sum()) if share.any() else total / cells
+    return _most(total, reads[k].total[reads[k].boxes.of_cell])
+
+
+def ends_of(cuts: Sequence[Edges], cells: Numbers) -> tuple[Numbers, Numbers]:
+    """Where cells (rows, by their place along each loop) begin and end along each loop."""
+    low, high = np.zeros((2, *cells.shape), np.int64)
+    for k, c in enumerate(cuts):
+        low[:, k], high[:, k] = c[:-1][cells[:, k]], c[1:][cells[:, k]]
+    return low, high
+
+
+def _most(total: float, share: Bytes) -> float:
+    """Of what is shared out, the largest share."""
+    return float(total * share.max() / share.sum()) if share.any() else total / max(len(share), 1)

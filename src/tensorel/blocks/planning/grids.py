@@ -90,7 +90,9 @@ class Placer:
             moved += layout.nbytes * copies
         own = len(self.loops.axes)
         out = math.prod([a.extent for a in self.loops.axes]) * self.step.itemsize
-        moved += out * self.step.density * (found[:, own:].prod(axis=1) - 1)
+        parts = found[:, own:].prod(axis=1)
+        shares = {n: self.step.partial(n) * (n - 1) for n in set(parts.tolist())}
+        moved += out * self.step.filled.density * np.array([shares[n] for n in parts.tolist()])
         for w in self.step.work:
             flops += w.flops / found[:, list(w.loops)].prod(axis=1)
         seconds: npt.NDArray[np.float64] = moved * self.rates.byte / self.sites
@@ -113,10 +115,13 @@ class Placer:
         """Where a loop is cut: into parts of equal work, at edges of the largest operand that has
         enough of them."""
         below, among, largest, most = None, None, 0.0, 0.0
+        meeting = self.step.meeting
+        if meeting is not None and meeting.work.total:
+            below = meeting.work.below([a.name for a in self.loops.indices].index(name))
         for layout, walk in zip(self.layouts, self.along):
             if name in walk:
                 k = walk.index(name)
-                if layout.spread is not None and layout.nbytes > most:
+                if meeting is None and layout.spread is not None and layout.nbytes > most:
                     below, most = layout.spread.below(k), layout.nbytes
                 inside = layout.edges[k][layout.edges[k] < extent]
                 if layout.pinned and len(inside) >= parts and layout.nbytes > largest:

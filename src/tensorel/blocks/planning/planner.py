@@ -22,6 +22,7 @@ from tensorel.blocks.planning.along_cuts import (
 )
 from tensorel.blocks.planning.block_plan import AliasStep, AnyStep, BlockPlan, GridStep, WholeStep
 from tensorel.blocks.planning.cells import Copies, Placed, Rates, Step, Work
+from tensorel.blocks.planning.coarsening import coarsened
 from tensorel.blocks.planning.grids import MAX_TRIED, Placer
 from tensorel.blocks.planning.streaming import Memory
 from tensorel.blocks.planning.two_phase import Rival, by_lineage
@@ -30,6 +31,7 @@ from tensorel.blocks.steps.access import Loops, loops_of
 from tensorel.blocks.steps.fibres import Fibres, fibres_of
 from tensorel.blocks.steps.footprints import Footprints
 from tensorel.blocks.steps.layout import FREE, Layout, spread_over
+from tensorel.blocks.steps.meeting import Filled, meeting_of
 from tensorel.errors import MemoryLimitError
 from tensorel.ir.analysis import fill as fill_of
 from tensorel.ir.nodes import Bulk, Lambda, Source
@@ -84,8 +86,16 @@ class Planner:
         self.planner, self.copies, self.keep = planner, dict(copies), keep
         self.program, self.layouts, self.sites = program, dict(layouts), sites
         self.memory, self.rates = math.inf if memory is None else memory, rates
-        self.steps = {d.name: self._step(d, loops) for d in program.definitions
-                      if (loops := _loops(d)) is not None}
+        self.filled = {n: Filled(x.density, x.spread) for n, x in self.layouts.items()}
+        self.steps = dict[str, Step]()
+        for d in program.definitions:
+            loops = _loops(d)
+            if loops is not None:
+                self.steps[d.name] = self._step(d, loops)
+                self.filled[d.name] = self.steps[d.name].filled
+            else:
+                self.filled[d.name] = self.filled[name_of(d.tensor)] if isinstance(
+                    d.tensor, Source) else Filled(self._stored(d)[1], None)
         self.rivals: dict[str, Rival] = {}
         self._tried: dict[tuple[object, ...], tuple[Placer, list[Placed]]] = {}
 
@@ -102,7 +112,10 @@ class Planner:
             elif any(r.placed is not None for r in self.rivals.values()):
                 lost = other
         steps, streamed = self._within_memory(best)
-        inputs = {n: best.known[n] for n in self.layouts}
+        inputs = self._inputs(best, steps, streamed)
+        for step in self.steps.values():
+            for prints in step.footprints:
+                prints.forget()
         kept = {n: best.copies.get(n, ()) for n in self.layouts}
         return BlockPlan(steps, inputs, tuple(self.program.results), self.sites, kept,
                          self._verdict(lost), streamed)
@@ -124,6 +137,19 @@ class Planner:
                 needed=int(need.most), limit=int(self.memory), step=need.step,
                 hint="use more sites, sites with more memory, or smaller blocks")
         return tuple(steps), True
+
+    def _inputs(self, best: Partial, steps: Sequence[AnyStep], streamed: bool
+                ) -> dict[str, Layout]:
+        """Where the blocks of the operands lie. Those that come into being do so in fewer blocks,
+        unless they are asked for as they are, come and go, or are to be placed one by one."""
+        inputs = {n: best.known[n] for n in self.layouts}
+        if streamed or self.planner == "lineage":
+            return inputs
+        asked = {s.of for s in steps if isinstance(s, AliasStep)}
+        fresh = [n for n, x in self.layouts.items()
+                 if x.pinned and n not in asked and (x.home == FREE).any()
+                 and (inputs[n].home != FREE).all()]
+        return coarsened(steps, inputs, fresh, self.rates, self.sites)
 
     def _after(self, plan: Partial, d: Definition, few: bool = False) -> list[Partial]:
         """The plan with one step more, in several ways; in ``few`` for those that are behind."""
@@ -205,35 +231,33 @@ class Planner:
     # -- steps ----------------------------------------------------------------------------------
     def _step(self, d: Definition, loops: Loops) -> Step:
         names = tuple([name_of(s) for s in loops.operands])
-        itemsize, stored = self._stored(d)
         strict = self.program.config.strict
+        itemsize, stored = self._stored(d)
         vanishing = tuple([isinstance(d.tensor, Lambda) and vanishes(
             loops, s, d.fill or fill_of(d.tensor)) for s in loops.operands])
-        density = self._met(names, vanishing)
+        filled, meeting, density = Filled(stored, None), None, 1.0
         places = {a.name: k for k, a in enumerate(loops.indices)}
-        work = [Work(tuple(places.values()), 2.0 * density * product_of(loops.indices))]
         if isinstance(loops, Fibres):
-            work = [Work(w.loops, FLOPS_OF_FIBRES * w.flops * max(loops.inner["r0"][1], 1))
-                    for w in work]
+            density = min([self.filled[n].density for n in names], default=1.0)
+            each = FLOPS_OF_FIBRES * max(loops.inner["r0"][1], 1)
+        else:
+            each = 2.0
+            meeting = meeting_of(
+                loops, {s: self.filled[n] for s, n in zip(loops.operands, names)}, strict)
+        size = product_of(loops.indices)
+        work = [Work(tuple(places.values()), each * density * size)]
+        if meeting is not None:
+            filled = meeting.filled
+            itemsize = d.tensor.dtype.itemsize + (INDEX_BYTES if filled.density < 1.0 else 0.0)
+            work = [Work(tuple(places.values()), meeting.work.total)]
+            density = min(float(meeting.points.sum()) / max(size, 1.0), 1.0)
         for r in inner_reductions(loops.entry):
             mine = tuple(sorted([places[n] for n in r.free if n in places]))
             extents = [loops.indices[k].extent for k in mine]
             work.append(Work(mine, 2.0 * density * math.prod(extents) * product_of(r.axes)))
         return Step(d.name, loops, names, tuple([Footprints(loops, s) for s in loops.operands]),
-                    tuple(work), itemsize, stored, strict,
-                    tuple([v and not strict for v in vanishing]))
-
-    def _met(self, names: Sequence[str], vanishing: Sequence[bool]) -> float:
-        """The share of the places of the loops at which there is something to do: where all
-        operands have an entry without which there is nothing, as if they were independent."""
-        return math.prod([self._density(n) for n, v in zip(names, vanishing) if v]) \
-            if any(vanishing) else min([self._density(n) for n in names], default=1.0)
-
-    def _density(self, name: str) -> float:
-        if name in self.layouts:
-            return self.layouts[name].density
-        stats = self.program.stats.get(Ref(name))
-        return 1.0 if stats is None or stats.density > 0.5 else stats.density
+                    tuple(work), itemsize, filled, strict,
+                    tuple([v and not strict for v in vanishing]), meeting)
 
     def _stored(self, d: Definition) -> tuple[float, float]:
         """Bytes of an entry of a result with its place, and the share that is stored."""

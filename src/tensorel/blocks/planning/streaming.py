@@ -142,7 +142,7 @@ class Memory:
         grid = placed.grid
         if math.prod(grid[own:]) == 1:
             return found
-        size = np.full(grid[:own], step.step.itemsize * step.step.density)
+        size = np.full(grid[:own], step.step.itemsize * step.step.filled.density)
         for k, cuts in enumerate(placed.cuts[:own]):
             size = size * np.diff(cuts).reshape([-1 if d == k else 1 for d in range(own)])
         at = np.asarray(placed.sites).reshape(size.size, -1)

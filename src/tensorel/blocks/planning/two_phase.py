@@ -20,7 +20,7 @@ from tensorel.blocks.join_groups import cost
 from tensorel.blocks.join_groups.lineage import JoinGroups, Placement
 from tensorel.blocks.join_groups.pilot import Join, Lineage, Scan, Tree, pilot
 from tensorel.blocks.join_groups.placement import place
-from tensorel.blocks.planning.cells import NOWHERE, Placed
+from tensorel.blocks.planning.cells import NOWHERE, Placed, ends_of
 from tensorel.blocks.planning.grids import Placer
 from tensorel.blocks.steps.layout import FREE, Edges, Layout
 
@@ -95,7 +95,7 @@ def _placed(placer: Placer, grid: Placed, cuts: tuple[Edges, ...], lineage: Line
     most = max((after.received + after.gathered).max(), (after.sent + after.scattered).max())
     return Placed(
         cuts, tuple(sites.tolist()),
-        Layout(cuts[:own], home, placer.step.itemsize, placer.step.density), homes, {},
+        placer.step.laid(cuts[:own], home), homes, {},
         after.moved, float(most), float(after.held.max()), grid.work, grid.seconds / gain,
         after.received, gain)
 
@@ -145,26 +145,21 @@ def _lineage(placer: Placer, there: Sequence[Numbers]
 
 def _groups(placer: Placer, lineage: Lineage, cells: Numbers,
             cuts: Sequence[Edges], there: Sequence[Numbers]) -> JoinGroups:
-    """Sizes and work. A join group has as much work as the thinnest of its blocks has entries."""
-    volume = np.ones(len(cells))
-    entries = np.ones(len(cells))
-    for k, edges in enumerate(cuts):
-        lengths = np.diff(edges)[cells[:, k]]
-        volume *= lengths
-        if k < len(placer.loops.axes):
-            entries *= lengths
-    made = entries[np.unique(lineage.target, return_index=True)[1]]
-    step, layouts = placer.step, placer.layouts
+    """Sizes and work. A join group has as much work as there is where its blocks meet."""
+    low, high = ends_of(cuts, cells)
+    step, layouts, own = placer.step, placer.layouts, len(placer.loops.axes)
+    volume = (high - low).prod(axis=1).astype(np.float64)
+    if step.meeting is not None:
+        volume = step.meeting.work.entries(low, high)
+    first = np.unique(lineage.target, return_index=True)[1]
+    made = (high - low)[first, :own].prod(axis=1).astype(np.float64) * step.filled.density
+    if step.filled.spread is not None:
+        made = step.filled.spread.entries(low[first, :own], high[first, :own])
     sizes = np.concatenate([x.sizes().ravel()[t] for x, t in zip(layouts, there)])
-    if any(x.spread is not None for x in layouts):
-        full = np.concatenate([replace(x, spread=None).sizes().ravel()[t] / x.density
-                               for x, t in zip(layouts, there)])
-        density = sizes / np.maximum(full, 1e-300)
-        volume = volume * density[lineage.blocks].min(axis=1)
     return lineage.groups(
         np.concatenate([x.home.ravel()[t] for x, t in zip(layouts, there)]), sizes,
         step.flops([1] * len(cuts)) * volume / max(float(volume.sum()), 1e-300),
-        made * step.itemsize * step.density, made)
+        made * step.itemsize, made)
 
 
 def _as_grid(grid: Placed, lineage: Lineage, cells: Numbers,

@@ -6,6 +6,7 @@ are the boxes that the cell reads."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from tensorel.algebra.ops import Operator
@@ -24,7 +25,7 @@ from tensorel.ir.nodes import (
     Tensor,
     reads_in,
 )
-from tensorel.ir.ranges import index_range
+from tensorel.ir.ranges import index_range, is_affine
 from tensorel.ir.replacing import substitute
 from tensorel.plan.definitions import inner_reductions
 
@@ -62,13 +63,18 @@ class Loops:
         return [names.pop() if len(names) == 1 else None for names in found]
 
     def along(self, operand: Source) -> list[str | None]:
-        """For each axis of an operand the one loop that moves along it, shifted or not."""
-        found: list[set[str]] = [set() for _ in operand.shape]
+        """For each axis of an operand the loop that moves along it, shifted or not; of several, as
+        a window and its place, the one that comes much farther than the others."""
+        found: list[dict[str, float]] = [{} for _ in operand.shape]
+        loops = {a.name: a.extent for a in self.indices}
         for r in self.reads(operand):
-            for names, e in zip(found, r.indices):
-                names |= e.free
-        loops = self.names
-        return [names.pop() if len(names) == 1 and names <= loops else None for names in found]
+            for reach, e in zip(found, r.indices):
+                affine = is_affine(e)
+                for n in e.free:
+                    far = math.inf if affine is None or n not in loops else (
+                        abs(affine.coefficients.get(n, 0)) * (loops[n] - 1))
+                    reach[n] = max(reach.get(n, 0), far)
+        return [_farthest(reach) if reach.keys() <= loops.keys() else None for reach in found]
 
     @property
     def inner(self) -> dict[str, tuple[int, int]]:
@@ -127,6 +133,14 @@ def _replaced(e: Expr, table: dict[Expr, Expr], moved: Mapping[str, Expr]) -> Ex
         case _:
             args = tuple([_replaced(a, table, moved) for a in e.args])  # type: ignore[attr-defined]
             return type(e)(e.op, args)  # type: ignore[attr-defined, call-arg]
+
+
+def _farthest(reach: Mapping[str, float]) -> str | None:
+    """The one that comes as far as all others at least twice over."""
+    if len(reach) < 2:
+        return next(iter(reach), None)
+    name = max(reach, key=lambda n: reach[n])
+    return name if reach[name] >= 2 * (sum(reach.values()) - reach[name]) else None
 
 
 def loops_of(tensor: Lambda) -> Loops:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tensorel.base.records import dataclass
 from tensorel.blocks.steps.access import Loops, range_of
 from tensorel.blocks.steps.layout import Box, Edges, Layout
-from tensorel.ir.nodes import Expr, Source
+from tensorel.ir.nodes import Expr, Read, Source
 from tensorel.ir.ranges import Affine, is_affine
 
 Numbers = npt.NDArray[np.int64]
@@ -46,23 +46,49 @@ class Parts:
 
 
 class Footprints:
-    """Finds the boxes of an operand for any cuts of a step's loops."""
+    """Finds the boxes of an operand for any cuts of a step's loops. ``reads``: those of them that
+    count; None: all."""
 
-    def __init__(self, loops: Loops, operand: Source) -> None:
+    def __init__(self, loops: Loops, operand: Source, reads: Sequence[Read] | None = None) -> None:
         self.loops, self.shape = loops, operand.shape
         self.places = {a.name: k for k, a in enumerate(loops.indices)}
         self.inner = loops.inner
         self.reads: list[list[tuple[Expr, Affine | None]]] = [[] for _ in operand.shape]
         moving: set[int] = set()
-        for r in loops.reads(operand):
+        for r in loops.reads(operand) if reads is None else reads:
             for mine, e in zip(self.reads, r.indices):
                 if not any(e is x for x, _ in mine):
                     mine.append((e, is_affine(e)))
                 moving |= {self.places[n] for n in e.free if n in self.places}
         self.moving = sorted(moving)
+        self._boxes: dict[tuple[bytes, ...], Footprint] = {}
+        self._parts: dict[tuple[int, int], tuple[Layout, Footprint, Parts, Bytes]] = {}
 
     def of(self, cuts: Sequence[Edges]) -> Footprint:
         """The boxes where the loops are cut so."""
+        key = tuple([c.tobytes() for c in cuts])
+        found = self._boxes.get(key)
+        if found is None:
+            found = self._boxes[key] = self._of(cuts)
+        return found
+
+    def parts(self, layout: Layout, boxes: Footprint) -> tuple[Parts, Bytes]:
+        """The parts of boxes that the blocks of the operand have, and the bytes of each box. They
+        do not depend on where blocks are."""
+        key = id(layout.edges), id(boxes)
+        found = self._parts.get(key)
+        if found is None:
+            parts = parts_of(layout, boxes.low, boxes.high)
+            total = np.bincount(parts.box, parts.size, len(boxes.low)).astype(np.float64)
+            found = self._parts[key] = layout, boxes, parts, total
+        return found[2:]
+
+    def forget(self) -> None:
+        """What was found out for the cuts that a planner tried."""
+        self._boxes.clear()
+        self._parts.clear()
+
+    def _of(self, cuts: Sequence[Edges]) -> Footprint:
         grid = tuple([len(c) - 1 for c in cuts])
         own = tuple([grid[k] for k in self.moving])
         at = places(own)

@@ -94,8 +94,8 @@ def of_entries(coords: Sequence[Coords], shape: Sequence[int]) -> Spread | None:
         at = [np.searchsorted(p, picked[k], "right") - 1 for k, p in zip(axes, places)]
         grid = tuple([len(p) - 1 for p in places])
         flat = np.ravel_multi_index(tuple(at), grid)
-        tables.append(Table(axes, places, _summed(
-            np.bincount(flat, minlength=int(np.prod(grid))).reshape(grid).astype(np.float64))))
+        tables.append(counted(axes, places, np.bincount(
+            flat, minlength=int(np.prod(grid))).reshape(grid).astype(np.float64)))
     return Spread(float(count), tuple(tables))
 
 
@@ -104,15 +104,16 @@ def of_blocks(edges: Sequence[Edges], counts: Counts) -> Spread | None:
     if not len(edges) or not counts.sum() or any(e[-1] == 0 for e in edges):
         return None
     return Spread(float(counts.sum()),
-                  (Table(tuple(range(len(edges))), tuple(edges), _summed(counts)),))
+                  (counted(tuple(range(len(edges))), tuple(edges), counts),))
 
 
-def _summed(counts: Counts) -> Counts:
+def counted(axes: tuple[int, ...], places: tuple[Edges, ...], counts: Counts) -> Table:
+    """A table of what is between the places of some axes."""
     found = np.zeros([n + 1 for n in counts.shape])
     found[tuple([slice(1, None)] * counts.ndim)] = counts
     for axis in range(counts.ndim):
         np.cumsum(found, axis=axis, out=found)
-    return found
+    return Table(axes, places, found)
 
 
 def _places(coords: Coords, extent: int, parts: int) -> Edges:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +43,7 @@ class Operands:
         self.data: dict[str, Stored | Blocked] = {}
         self.known: list[Known] = []
         self.layouts: dict[str, Layout] = {}
-        self.fills: dict[str, Const] = {}
+        self.fills: Mapping[str, Const] = {}
         self.copies: dict[str, tuple[Copies, ...]] = {}
         slots: dict[Tensor, Tensor] = {}
         for source in [n for n in postorder(*nodes) if isinstance(n, Source)]:

@@ -73,6 +73,22 @@ def made(key: tuple[int, ...], shape: tuple[int, ...], dtype: DType, fill: Const
     return with_fill(block, fill)
 
 
+def made_together(operand: Operand, blocks: Sequence[tuple[tuple[int, ...], tuple[int, ...]]],
+                  f: Callable[..., Any]) -> Block:
+    """The blocks that a user's function gives for some keys, as one. ``blocks``: their keys and
+    shapes, by the offsets of the operand."""
+    found = []
+    for key, shape in blocks:
+        try:
+            found.append(made(key, shape, operand.dtype, operand.fill, f))
+        except BaseException as problem:
+            problem.add_note(f"in block {key}")
+            raise
+    if all(b is None for b in found):
+        return None
+    return with_fill(together(operand, found), operand.fill)
+
+
 def part_of(box: Box, dtype: DType, fill: Const, f: Callable[..., Any]) -> Block:
     """A part of a tensor over mapped files."""
     whole = f(())
