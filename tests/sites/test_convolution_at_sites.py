@@ -18,6 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 from cluster.programs import best_convolution, convolution, convolution_by_windows
 from cluster.table import never, part, tiles
+from tensorel.engines.sites.sites_engine import SitesEngine
+from tensorel.engines.sites.threads import ThreadCluster
 
 WAYS = [convolution, convolution_by_windows]
 

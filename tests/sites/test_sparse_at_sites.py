@@ -84,8 +84,7 @@ def test_a_skewed_product_is_spread() -> None:
     """Cells have equal work: the pairs of entries that meet in them, not their entries."""
     n, sites = 20_000, 4
     S = skewed(n, 150_000, 2.0)
-    with tr.engines.local(sites=sites) as engine:
-        engine.rates = Rates(task=0.0, send=0.0, flop=1e-9)
+    with SitesEngine(ThreadCluster(sites), rates=Rates(1e-8, 1e-9, 0.0, 0.0)) as engine:
         lazy = S @ S
         plan = lazy.explain(engine=engine).plan
         cuts, cell = plan.steps[0].placed.cuts, plan.steps[0].placed.sites
@@ -102,7 +101,8 @@ def test_a_skewed_product_is_spread() -> None:
         told = lazy.explain(engine=engine).predicted_moved
         engine.reset()
         found = lazy.compute(engine=engine)
-        assert abs(engine.stats()["bytes_moved"] - told) <= 0.05 * told <= 0.11 * S.nbytes
+        assert abs(engine.stats()["bytes_moved"] - told) <= 0.05 * told
+        assert told <= 3.05 * S.nbytes  # one operand to all
         total = np.bincount(idx, minlength=n).astype(float) @ np.diff(pos)
         assert found.sum().item() == total
 
