@@ -140,6 +140,7 @@ def test_corners() -> None:
     place(idle, 2, Rates(), memory=1.0).check(idle, 2)
 
 
+@pytest.mark.measured
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["product", "pairs", "random"])
 def test_large_placements_in_time(kind: str) -> None:

@@ -57,6 +57,7 @@ from tensorel.plan.steps.rankings import in_blocks
 from tensorel.plan.variants.factoring import factored
 from tensorel.plan.variants.rewritings import expanded
 from tensorel.plan.variants.user_laws import explored
+from tensorel.plan.variants.window_forms import WINDOW_FORMS
 
 Check = Callable[[Program], bool]
 
@@ -98,6 +99,10 @@ class Pass:
         return not (self.reassociates and config.strict)
 
 
+def _always(gain: float) -> Callable[[Config], float]:
+    return lambda config: gain
+
+
 #: All passes in order of execution.
 PASSES: tuple[Pass, ...] = (
     Pass("solve_products", Stage.WRITTEN, is_nested, is_nested, solve_products, reassociates=True),
@@ -116,6 +121,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("inline", Stage.VARIANT, is_flat, is_flat, inlined, reassociates=True,
          text="shared sums written out", combines=True),
     Pass("factor", Stage.VARIANT, is_flat, is_flat, factored, reassociates=True, text="factored"),
+    *[Pass(name, Stage.VARIANT, is_flat, is_flat, run, True, text=text,
+           gain=_always(gain)) for name, run, text, gain in WINDOW_FORMS],
     Pass("explore", Stage.VARIANT, is_flat, is_flat, explored, reassociates=True,
          text="by users' laws"),
     Pass("flatten_reductions", Stage.EACH_WAY, is_flat, is_flat, flatten_reductions,

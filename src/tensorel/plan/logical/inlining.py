@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
-from tensorel.ir.nodes import Expr, Lambda, Read, Source, Tensor, postorder, reads_in
+from tensorel.ir.nodes import Expr, Lambda, Read, Source, Tensor, is_gather, postorder, reads_in
 from tensorel.ir.replacing import substitute
 from tensorel.kernels.lowering.nest import Slot
 from tensorel.plan.definitions import (
@@ -104,9 +104,11 @@ def revisited(lam: Lambda) -> Iterator[Tensor]:
 
 
 def _through_views(read: Read) -> tuple[Tensor, tuple[Expr, ...]]:
-    """What is read in the end, and where, if what stands between only moves entries."""
+    """What is read in the end, and where, if what stands between only moves entries, to places
+    that need not be looked up."""
     tensor, indices = read.tensor, read.indices
-    while isinstance(tensor, Lambda) and isinstance(tensor.body, Read):
+    while isinstance(tensor, Lambda) and isinstance(tensor.body, Read) \
+            and not is_gather(tensor.body):
         by = {a.name: i for a, i in zip(tensor.axes, indices)}
         indices = tuple([substitute(i, by) for i in tensor.body.indices])
         tensor = tensor.body.tensor
