@@ -42,8 +42,8 @@ from tensorel.plan.logical.normalize import (
     simplify,
     split_definitions,
 )
-from tensorel.plan.logical.share import share_definitions
-from tensorel.plan.logical.share_transposed import share_transposed
+from tensorel.plan.logical.roll_sums import roll_sums
+from tensorel.plan.logical.share import share_definitions, share_transposed
 from tensorel.plan.logical.split_indices import split_indices
 from tensorel.plan.logical.split_pieces import split_pieces
 from tensorel.plan.logical.unguard import drop_conditions
@@ -109,6 +109,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("split_definitions", Stage.WRITTEN, is_nested, is_flat, split_definitions,
          optional=False),
     Pass("simplify", Stage.WRITTEN, is_flat, is_flat, simplify),
+    Pass("roll_sums", Stage.WRITTEN, is_flat, is_flat, roll_sums, reassociates=True),
     Pass("drop_conditions", Stage.WRITTEN, is_flat, is_flat, drop_conditions, reassociates=True),
     Pass("cut_ranges", Stage.WRITTEN, is_flat, is_flat, cut_ranges),
     Pass("split_indices", Stage.WRITTEN, is_flat, is_flat, split_indices),
