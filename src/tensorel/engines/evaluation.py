@@ -9,10 +9,12 @@ from tensorel.base.records import dataclass
 from tensorel.config import Config
 from tensorel.engines import checking
 from tensorel.engines.binding import Bound, bind, settings_of
+from tensorel.engines.formulas import Formula
 from tensorel.engines.in_process.engine import Run, execute, is_right, plan_for
 from tensorel.engines.in_process.plan_state import PlanState, UnforeseenError
 from tensorel.engines.in_process.sparsify import sparsified
-from tensorel.engines.programs import KEPT, NO_NUMBERS, Formula, Program, given_in
+from tensorel.engines.kept_results import KEPT
+from tensorel.engines.programs import NO_NUMBERS, Program
 from tensorel.engines.registry import DEFAULT, engine_for, engine_of
 from tensorel.errors import MemoryLimitError
 from tensorel.ir.given import Numbers, Record
@@ -27,18 +29,24 @@ from tensorel.storage.registry import resolve
 from tensorel.storage.stored import Stored
 
 MAX_PLANS = 16  # of a formula that are remembered with their numbers
+#: Sizes may be so many times those that a plan was made for, and are far below what positions of
+#: 32 bits reach: each extent is below twice the one that was planned for.
+MAX_GROWTH, MAX_VARIED_BYTES = 256.0, 2.0**32
 Values = tuple[Const, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """Of a formula under some settings: its plan, which leaf goes into which slot, whether leaves
-    are sparse, and which slots hold the results of which parts."""
+    are sparse, and which slots hold the results of which parts. ``numbers``: it is the plan of
+    others with these; ``varies``: with extents among them."""
 
     planned: PlanState
     places: tuple[tuple[str, int], ...]
     sparse: bool
     parts: tuple[tuple[str, int], ...]
+    numbers: Numbers | None = None
+    varies: bool = False
 
 
 class Plans:
@@ -56,25 +64,28 @@ class Plans:
         found = self._exact.get(values)
         if found is not None and not found.planned.learner.stale:
             return found, None
-        numbers = formula.numbers(values)
-        known = self._planned.get(values if numbers is None else numbers.record)
+        known, numbers = self._planned.get(values), None  # planned for exactly these
+        if known is None:
+            numbers = formula.numbers(values)
+            known = None if numbers is None else self._planned.get(numbers.record)
         if known is None or known.planned.stale:
             return None, numbers
         if numbers is not None and not numbers.hold():  # another thread has just planned
             return None, formula.numbers(values)
-        return self._at(known, values, numbers), numbers
+        return self._at(known, values, numbers, formula), numbers
 
-    def add(self, values: Values, numbers: Numbers | None, known: Known) -> Known:
+    def add(self, values: Values, numbers: Numbers | None, known: Known, formula: Formula) -> Known:
         """A plan that was made beside the record of the numbers."""
         if len(self._planned) >= MAX_PLANS:
             self._planned.clear()
         self._planned[values if numbers is None else numbers.record] = known
-        return self._at(known, values, numbers)
+        return self._at(known, values, numbers, formula)
 
-    def _at(self, known: Known, values: Values, numbers: Numbers | None) -> Known:
+    def _at(self, known: Known, values: Values, numbers: Numbers | None, formula: Formula) -> Known:
         learns = known.planned.watch is not None or known.planned.fresh
         if numbers is not None:
-            known = Known(known.planned.at(numbers), known.places, known.sparse, known.parts)
+            known = Known(known.planned.at(numbers), known.places, known.sparse, known.parts,
+                          numbers, formula.varies(values))
         if not learns:  # it will be run the same way again
             if len(self._exact) >= MAX_PLANS:
                 self._exact.clear()
@@ -184,7 +195,9 @@ def _by_formula(program: Program, config: Config, format: str | Format | None) -
         plans = formula.plans[key] = Plans()
     values = program.values
     found, numbers = plans.of(values, formula)
-    if found is not None:
+    if found is not None and found.varies and not _has_room(found, leaves, config):
+        found = numbers = None
+    elif found is not None:
         inputs = {name: leaves[k] for name, k in found.places}
         if is_right(found.planned, inputs):
             with suppress(UnforeseenError):
@@ -194,16 +207,29 @@ def _by_formula(program: Program, config: Config, format: str | Format | None) -
             numbers = formula.numbers(values)
     while True:
         given = NO_NUMBERS if numbers is None else dict(
-            zip(given_in(values), map(const, numbers.record.numbers)))
-        bound = bind([program.written(given)], [format], config)
-        planned = _planned(program, bound, config, format, given)
+            zip(formula.given(values), map(const, numbers.record.numbers)))
+        try:
+            bound = bind([program.written(given)], [format], config)
+            planned = _planned(program, bound, config, format, given)
+        except Exception:  # perhaps of a pass that wants to know an extent
+            if numbers is None or not formula.varies(values):
+                raise
+            formula.rigid, numbers = True, None
+            continue
         if numbers is not None and not numbers.hold():
             numbers = formula.numbers(values)  # planning asked more of the numbers of the record
             continue
-        found = plans.add(values, numbers, planned)
+        found = plans.add(values, numbers, planned, formula)
         with suppress(UnforeseenError):
             return _run(program, found, bound.stored, config, format)
         numbers = formula.numbers(values)
+
+
+def _has_room(found: Known, leaves: Sequence[Stored], config: Config) -> bool:
+    """Whether a plan that was made for other extents stays far below all limits."""
+    state = found.planned
+    return sum([s.nbytes for s in leaves]) + MAX_GROWTH * state.most \
+        <= min(config.memory, MAX_VARIED_BYTES) and MAX_GROWTH * state.densest <= config.densify
 
 
 def _planned(program: Program, bound: Bound, config: Config, format: str | Format | None,
@@ -222,12 +248,12 @@ def _run(program: Program, known: Known, inputs: dict[str, Stored], config: Conf
          format: str | Format | None) -> Stored:
     run = Run(known.planned, inputs, config)
     if any([is_shared(s) for s in program.leaves]):  # noqa: C419
-        result = sparsified(execute(run)[0], format, known.sparse, config.costs)
+        result = sparsified(_executed(run, program, known), format, known.sparse, config.costs)
         return _labelled(program, result) if program.is_labelled else result
     named = [(slot, program.parts[k]) for slot, k in known.parts if program.parts[k].is_named]
     if named:
         run.kept = dict.fromkeys([slot for slot, _ in named])
-    result = execute(run)[0]
+    result = _executed(run, program, known)
     for slot, part in named:
         value = run.kept[slot]
         if value is not None and not part.is_kept(config):
@@ -239,4 +265,13 @@ def _run(program: Program, known: Known, inputs: dict[str, Stored], config: Conf
         result = _labelled(program, result)
     if format is None or format == program.wanted:
         program.keep(result, config)
+    return result
+
+
+def _executed(run: Run, program: Program, known: Known) -> Stored:
+    """The result, if nothing was asked of the numbers meanwhile that these answer otherwise."""
+    result = execute(run)[0]
+    if known.numbers is not None and not known.numbers.hold():
+        raise UnforeseenError
+    assert not known.varies or result.shape == program.shape
     return result
