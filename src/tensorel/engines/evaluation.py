@@ -30,8 +30,8 @@ from tensorel.storage.stored import Stored
 
 MAX_PLANS = 16  # of a formula that are remembered with their numbers
 #: Sizes may be so many times those that a plan was made for, and are far below what positions of
-#: 32 bits reach: each extent is below twice the one that was planned for.
-MAX_GROWTH, MAX_VARIED_BYTES = 256.0, 2.0**32
+#: 32 bits reach.
+MAX_GROWTH, MAX_RESIZED_BYTES = 256.0, 2.0**32
 Values = tuple[Const, ...]
 
 
@@ -39,14 +39,14 @@ Values = tuple[Const, ...]
 class Known:
     """Of a formula under some settings: its plan, which leaf goes into which slot, whether leaves
     are sparse, and which slots hold the results of which parts. ``numbers``: it is the plan of
-    others with these; ``varies``: with extents among them."""
+    others with these; ``resized``: its sizes are those of the others."""
 
     planned: PlanState
     places: tuple[tuple[str, int], ...]
     sparse: bool
     parts: tuple[tuple[str, int], ...]
     numbers: Numbers | None = None
-    varies: bool = False
+    resized: bool = False
 
 
 class Plans:
@@ -72,20 +72,20 @@ class Plans:
             return None, numbers
         if numbers is not None and not numbers.hold():  # another thread has just planned
             return None, formula.numbers(values)
-        return self._at(known, values, numbers, formula), numbers
+        return self._at(known, values, numbers), numbers
 
-    def add(self, values: Values, numbers: Numbers | None, known: Known, formula: Formula) -> Known:
+    def add(self, values: Values, numbers: Numbers | None, known: Known) -> Known:
         """A plan that was made beside the record of the numbers."""
         if len(self._planned) >= MAX_PLANS:
             self._planned.clear()
         self._planned[values if numbers is None else numbers.record] = known
-        return self._at(known, values, numbers, formula)
+        return self._at(known, values, numbers)
 
-    def _at(self, known: Known, values: Values, numbers: Numbers | None, formula: Formula) -> Known:
+    def _at(self, known: Known, values: Values, numbers: Numbers | None) -> Known:
         learns = known.planned.watch is not None or known.planned.fresh
         if numbers is not None:
             known = Known(known.planned.at(numbers), known.places, known.sparse, known.parts,
-                          numbers, formula.varies(values))
+                          numbers, numbers.record.estimated)
         if not learns:  # it will be run the same way again
             if len(self._exact) >= MAX_PLANS:
                 self._exact.clear()
@@ -195,7 +195,7 @@ def _by_formula(program: Program, config: Config, format: str | Format | None) -
         plans = formula.plans[key] = Plans()
     values = program.values
     found, numbers = plans.of(values, formula)
-    if found is not None and found.varies and not _has_room(found, leaves, config):
+    if found is not None and found.resized and not _has_room(found, leaves, config):
         found = numbers = None
     elif found is not None:
         inputs = {name: leaves[k] for name, k in found.places}
@@ -219,17 +219,17 @@ def _by_formula(program: Program, config: Config, format: str | Format | None) -
         if numbers is not None and not numbers.hold():
             numbers = formula.numbers(values)  # planning asked more of the numbers of the record
             continue
-        found = plans.add(values, numbers, planned, formula)
+        found = plans.add(values, numbers, planned)
         with suppress(UnforeseenError):
             return _run(program, found, bound.stored, config, format)
         numbers = formula.numbers(values)
 
 
 def _has_room(found: Known, leaves: Sequence[Stored], config: Config) -> bool:
-    """Whether a plan that was made for other extents stays far below all limits."""
+    """Whether a plan that was made for other sizes stays far below all limits."""
     state = found.planned
     return sum([s.nbytes for s in leaves]) + MAX_GROWTH * state.most \
-        <= min(config.memory, MAX_VARIED_BYTES) and MAX_GROWTH * state.densest <= config.densify
+        <= min(config.memory, MAX_RESIZED_BYTES) and MAX_GROWTH * state.densest <= config.densify
 
 
 def _planned(program: Program, bound: Bound, config: Config, format: str | Format | None,
@@ -273,5 +273,5 @@ def _executed(run: Run, program: Program, known: Known) -> Stored:
     result = execute(run)[0]
     if known.numbers is not None and not known.numbers.hold():
         raise UnforeseenError
-    assert not known.varies or result.shape == program.shape
+    assert not known.resized or result.shape == program.shape
     return result

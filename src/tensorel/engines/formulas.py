@@ -137,6 +137,6 @@ class Formula:
                 return found
         if len(records) >= MAX_RECORDS:
             return None
-        record = Record(bare, _intervals(given), lenient=varies)
+        record = Record(bare, _intervals(given))
         records.append(record)
         return Numbers(record, bare)

@@ -76,7 +76,7 @@ class Given:
     def fixed(self) -> Any:
         """The bare number: from now on the plan holds for no other, unless it is an estimate that
         looks at it."""
-        if not self.record.estimating:
+        if not self.record.is_estimating():
             self.record.decide(self.record.lifted(is_same, self, self.raw))
         return self.raw
 
@@ -171,21 +171,23 @@ _EQUALITIES = frozenset((operator.eq, operator.ne))
 class Record:
     """How numbers of a program were used while it was planned. ``intervals``: of some numbers,
     where all that the plan is used for lie: comparisons that come out the same there need no
-    guard. ``lenient``: estimates may look at the numbers."""
+    guard. ``estimated``: estimates looked at the numbers, so sizes of the plan are of these."""
 
-    def __init__(self, numbers: Sequence[Any], intervals: Mapping[int, Interval] = NO_INTERVALS,
-                 lenient: bool = False) -> None:
-        self.lenient, self.intervals = lenient, dict(intervals)
+    def __init__(self, numbers: Sequence[Any], intervals: Mapping[int, Interval] = NO_INTERVALS
+                 ) -> None:
+        self.estimated, self.intervals = bool(intervals), dict(intervals)
         self.guards: dict[int, bool] = {}
         self.steps: list[tuple[Callable[..., Any], tuple[Any, ...]] | None] = [None] * len(numbers)
         self._given = [Given(self, k, raw) for k, raw in enumerate(numbers)]
         self._known: dict[object, Given] = {}
         self.numbers = tuple(self._given)
 
-    @property
-    def estimating(self) -> bool:
-        """Whether this thread may look at the numbers without a guard."""
-        return self.lenient and _estimates.depth > 0
+    def is_estimating(self) -> bool:
+        """Whether this thread looks at the numbers for an estimate, without a guard."""
+        if _estimates.depth > 0:
+            self.estimated = True
+            return True
+        return False
 
     def lifted(self, f: Callable[..., Any], *args: Any) -> Given:
         """What ``f`` gives; the same for the same arguments."""
@@ -211,7 +213,7 @@ class Record:
     def decide(self, found: Given) -> bool:
         """The truth of it, which others must share for the plan to be theirs."""
         truth = bool(found.raw)
-        if self.estimating or (self.intervals and self._is_sure(found)):
+        if (self.intervals and self._is_sure(found)) or self.is_estimating():
             return truth
         if self.steps[found.at] is not None or found.at not in self.guards:
             self.guards[found.at] = truth
