@@ -9,7 +9,6 @@ from tensorel.base.records import dataclass
 from tensorel.config import Config
 from tensorel.engines import checking
 from tensorel.engines.binding import Bound, bind, settings_of
-from tensorel.engines.formulas import Formula
 from tensorel.engines.in_process.engine import Run, execute, is_right, plan_for
 from tensorel.engines.in_process.plan_state import PlanState, UnforeseenError
 from tensorel.engines.in_process.sparsify import sparsified
@@ -59,19 +58,20 @@ class Plans:
         self._planned: dict[Record | Values, Known] = {}
         self._exact: dict[Values, Known] = {}
 
-    def of(self, values: Values, formula: Formula) -> tuple[Known | None, Numbers | None]:
+    def of(self, program: Program) -> tuple[Known | None, Numbers | None]:
         """The plan with these numbers in it, and the numbers if they are beside a record."""
+        values = program.values
         found = self._exact.get(values)
         if found is not None and not found.planned.learner.stale:
             return found, None
         known, numbers = self._planned.get(values), None  # planned for exactly these
         if known is None:
-            numbers = formula.numbers(values)
+            numbers = program.numbers()
             known = None if numbers is None else self._planned.get(numbers.record)
         if known is None or known.planned.stale:
             return None, numbers
         if numbers is not None and not numbers.hold():  # another thread has just planned
-            return None, formula.numbers(values)
+            return None, program.numbers()
         return self._at(known, values, numbers), numbers
 
     def add(self, values: Values, numbers: Numbers | None, known: Known) -> Known:
@@ -194,7 +194,7 @@ def _by_formula(program: Program, config: Config, format: str | Format | None) -
     if plans is None:
         plans = formula.plans[key] = Plans()
     values = program.values
-    found, numbers = plans.of(values, formula)
+    found, numbers = plans.of(program)
     if found is not None and found.resized and not _has_room(found, leaves, config):
         found = numbers = None
     elif found is not None:
@@ -202,27 +202,27 @@ def _by_formula(program: Program, config: Config, format: str | Format | None) -
         if is_right(found.planned, inputs):
             with suppress(UnforeseenError):
                 return _run(program, found, inputs, config, format)
-            numbers = formula.numbers(values)
+            numbers = program.numbers()
         elif numbers is None:
-            numbers = formula.numbers(values)
+            numbers = program.numbers()
     while True:
         given = NO_NUMBERS if numbers is None else dict(
-            zip(formula.given(values), map(const, numbers.record.numbers)))
+            zip(formula.given(values, program.extents), map(const, numbers.record.numbers)))
         try:
             bound = bind([program.written(given)], [format], config)
             planned = _planned(program, bound, config, format, given)
         except Exception:  # perhaps of a pass that wants to know an extent
-            if numbers is None or not formula.varies(values):
+            if numbers is None or program.extents == formula.first:
                 raise
             formula.rigid, numbers = True, None
             continue
         if numbers is not None and not numbers.hold():
-            numbers = formula.numbers(values)  # planning asked more of the numbers of the record
+            numbers = program.numbers()  # planning asked more of the numbers of the record
             continue
         found = plans.add(values, numbers, planned)
         with suppress(UnforeseenError):
             return _run(program, found, bound.stored, config, format)
-        numbers = formula.numbers(values)
+        numbers = program.numbers()
 
 
 def _has_room(found: Known, leaves: Sequence[Stored], config: Config) -> bool:

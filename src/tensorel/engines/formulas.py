@@ -35,16 +35,6 @@ def extent(count: int) -> Extent:
     return Extent(const(count, INT64).bits, INT64)
 
 
-def extents_in(values: Sequence[Const]) -> tuple[Const, ...]:
-    """The extents among the numbers of a formula."""
-    return tuple([v for v in values if type(v) is Extent])
-
-
-def given_in(values: Sequence[Const]) -> list[Const]:
-    """The numbers that are no part of a formula, each once."""
-    return [v for v in dict.fromkeys(values) if kind_of(v) is not v]
-
-
 def kind_of(value: Const) -> Const | tuple[str, int]:
     """All that formulas know of a number in them: its dtype and sign, of an extent its size; those
     that rules and planners know by value are of a kind of their own."""
@@ -67,10 +57,13 @@ class Formula:
     hold for these alone. ``plans``: what the engine knows; ``records``: of numbers that programs
     were planned with, with those of extents among them or not."""
 
-    __slots__ = ("_rules", "_shapes", "dtype", "first", "plans", "records", "rigid")
+    __slots__ = ("_given", "_rules", "_shapes", "dtype", "first", "plans", "records", "rigid")
 
-    def __init__(self, node: Tensor, extents: tuple[Const, ...]) -> None:
-        self.dtype, self.first, self.rigid = node.dtype, extents, False
+    def __init__(self, node: Tensor, extents: tuple[Const, ...], values: tuple[Const, ...]) -> None:
+        self.dtype, self.first, self.rigid = node.dtype, extents, len(set(extents)) > MAX_EXTENTS
+        every = [k for k, v in enumerate(values) if kind_of(v) is not v and values.index(v) == k]
+        fixed = [k for k in every if type(values[k]) is not Extent]
+        self._given = fixed, every  # the same places in all programs
         self._shapes: dict[tuple[Const, ...], Shape] = {extents: node.shape}
         self._rules: list[tuple[Record, Shape]] = []
         self.plans: dict[Hashable, Any] = {}
@@ -84,7 +77,7 @@ class Formula:
         found = self._shapes.get(extents)
         if found is not None:
             return found
-        given = self.given(values)
+        given = self.given(values, extents)
         bare = [v.value for v in given]
         for record, rule in self._rules:
             numbers = Numbers(record, bare)
@@ -110,26 +103,18 @@ class Formula:
         else:
             self._rules.append((record, rule))
 
-    def given(self, values: tuple[Const, ...]) -> list[Const]:
-        """The numbers that plans are given: of the extents met first, all but these."""
-        found = given_in(values)
-        return found if self.varies(values) else [v for v in found if type(v) is not Extent]
+    def given(self, values: tuple[Const, ...], extents: tuple[Const, ...]) -> list[Const]:
+        """The numbers that plans are given: with the extents met first, all but these."""
+        return [values[k] for k in self._given[extents != self.first]]
 
-    def varies(self, values: tuple[Const, ...]) -> bool:
-        """Whether plans are given the extents, too."""
-        extents = extents_in(values)
-        return bool(extents) and extents != self.first
-
-    def numbers(self, values: tuple[Const, ...]) -> Numbers | None:
+    def numbers(self, values: tuple[Const, ...], extents: tuple[Const, ...]) -> Numbers | None:
         """The numbers of a program beside a record whose guards hold for them, a new one where
         there is none; None where no more records are kept, or no number is given."""
-        given = self.given(values)
+        varies = extents != self.first
+        given = self.given(values, extents)
+        if not given or (varies and self.rigid):
+            return None
         bare = [v.value for v in given]
-        if not bare:
-            return None
-        varies = self.varies(values)
-        if varies and (self.rigid or len(set(extents_in(values))) > MAX_EXTENTS):
-            return None
         records = self.records[varies]
         for record in records:
             found = Numbers(record, bare)

@@ -22,9 +22,10 @@ from weakref import ref
 from tensorel.algebra.ops import DType
 from tensorel.config import Config
 from tensorel.engines.binding import class_of
-from tensorel.engines.formulas import Formula, extents_in, kind_of
+from tensorel.engines.formulas import Extent, Formula, kind_of
 from tensorel.engines.kept_results import KEPT
 from tensorel.ir.analysis import is_whole
+from tensorel.ir.given import Numbers
 from tensorel.ir.interning import Memo
 from tensorel.ir.nodes import Const, Source, Tensor
 from tensorel.storage.derived import Derived
@@ -79,6 +80,7 @@ class Program:
     _leaf: Stored | None = None
     _operands: tuple[Program, ...] = ()
     _values: tuple[Const, ...] = ()
+    _extents: tuple[Const, ...] = ()
     _takes_extents: bool = False
     size: int = 0
     result: Stored | None = None
@@ -184,7 +186,7 @@ class Program:
         """``config``: under which settings results count; None: under any."""
         key: list[object] = [self._about]
         leaves: list[Stored] = []
-        values = self._values
+        values, extents = self._values, self._extents
         for value in values:
             key.append(kind_of(value))
         parts: list[Program] = []
@@ -212,14 +214,15 @@ class Program:
                     key.append(_place(data, leaves))
                 leaves.append(data)
             values += q.values
+            extents += q.extents
             parts += q.parts
             assumed.update(q.assumed)
         if len(values) > 1 and len(set(values)) < len(values):  # which of them are the same
             key.append(tuple([values.index(v) for v in values]))
         self.leaves, self.values, self.size = leaves, values, size
-        self.extents = extents_in(values) if values else ()
-        if self.extents and not self._takes_extents:
-            key.append(self.extents)
+        self.extents = extents
+        if extents and not self._takes_extents:
+            key.append(extents)
         self.parts = tuple(dict.fromkeys(parts)) if len(parts) > 1 else tuple(parts)
         self.assumed = assumed
         self.formula = None
@@ -233,8 +236,13 @@ class Program:
                 self._node = node
             if len(_formulas) >= MAX_REMEMBERED:
                 _formulas.clear()
-            found = _formulas.setdefault(whole, Formula(node, self.extents))
+            found = _formulas.setdefault(whole, Formula(node, extents, values))
         self.formula = found
+
+    def numbers(self) -> Numbers | None:
+        """The numbers that plans are given, beside a record whose guards hold for them."""
+        assert self.formula is not None
+        return self.formula.numbers(self.values, self.extents)
 
     # -- its result -----------------------------------------------------------------------------
     def is_kept(self, config: Config) -> bool:
@@ -321,6 +329,7 @@ def formula(about: tuple[object, ...], build: Callable[..., Tensor],
     made._about, made._build, made._operands, made._values = about, build, operands, values
     if takes_extents:
         made._takes_extents = True
+        made._extents = tuple([v for v in values if type(v) is Extent]) if values else ()
     for q in operands:
         made.is_labelled |= q.is_labelled
     made._describe(None)

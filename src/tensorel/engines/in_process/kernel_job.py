@@ -127,12 +127,13 @@ def _ready_for(base: Ready, numbers: Numbers) -> Ready:
     nest, blank, derived = base.nest, base.blank, base.derived
     fill, rest, scalars = nest.output.fill, nest.residual, [numbers.of(v) for v in base.scalars]
     varies = any(map(is_given, base.extents.values()))
-    if type(fill) is GivenConst or type(rest) is GivenConst or varies:
+    if type(fill) is GivenConst or type(rest) is GivenConst:
         nest = replace(nest, output=replace(nest.output, fill=stated(fill, numbers)),
-                       residual=rest if rest is None else stated(rest, numbers),
-                       extents=tuple([(name, numbers.of(n)) for name, n in nest.extents]))
+                       residual=rest if rest is None else stated(rest, numbers))
         blank, derived = Blank(nest, base.lowered), Derived()
     if varies:  # ranges and sizes are others
+        nest = nest.sized(tuple([(name, numbers.of(n)) for name, n in nest.extents]))
+        blank, derived = Blank(nest, base.lowered), Derived()
         return Ready(nest, base.lowered, base.kernel, nest.extent, scalars, base.leaders, blank,
                      derived)
     return Ready(nest, base.lowered, base.kernel, base.extents, scalars, base.leaders, blank,
