@@ -22,6 +22,7 @@ MAX_EXTENTS = 3  # of a program, that are not part of its plan
 #: Numbers that decide how a formula is computed.
 SPECIAL = frozenset((0, 1, -1, 2, -2, 0.5, -0.5))
 MAX_SPECIAL_EXTENT = 2  # shorter axes are broadcast, or empty: they decide, too
+PLANS_FIRST_ALONE = True  # the extents that are met first are planned for themselves
 
 
 class Extent(Const):
@@ -46,6 +47,11 @@ def kind_of(value: Const) -> Const | tuple[str, int]:
     return value.dtype.str, bool(number > 0)
 
 
+def planned_for(value: Const) -> Any:
+    """The number that a plan is made for, which holds for others then."""
+    return value.value
+
+
 def _intervals(given: Sequence[Const]) -> dict[int, tuple[int, int]]:
     """Where the extents of all programs of a formula lie, by their places among its numbers."""
     bits = {k: int(v.value).bit_length() for k, v in enumerate(given) if type(v) is Extent}
@@ -60,7 +66,8 @@ class Formula:
     __slots__ = ("_given", "_rules", "_shapes", "dtype", "first", "plans", "records", "rigid")
 
     def __init__(self, node: Tensor, extents: tuple[Const, ...], values: tuple[Const, ...]) -> None:
-        self.dtype, self.first, self.rigid = node.dtype, extents, len(set(extents)) > MAX_EXTENTS
+        self.dtype, self.rigid = node.dtype, len(set(extents)) > MAX_EXTENTS
+        self.first = extents if PLANS_FIRST_ALONE or not extents else None
         every = [k for k, v in enumerate(values) if kind_of(v) is not v and values.index(v) == k]
         fixed = [k for k in every if type(values[k]) is not Extent]
         self._given = fixed, every  # the same places in all programs
@@ -122,6 +129,6 @@ class Formula:
                 return found
         if len(records) >= MAX_RECORDS:
             return None
-        record = Record(bare, _intervals(given))
+        record = Record([planned_for(v) for v in given], _intervals(given))
         records.append(record)
         return Numbers(record, bare)

@@ -40,7 +40,7 @@ NO_NUMBERS: Mapping[Const, Const] = {}
 UNCOUNTED_BYTES = 1 << 16  # results that no memory limit notices
 
 _numbers: dict[object, int] = {}
-_formulas: dict[object, Formula] = {}
+FORMULAS: dict[object, Formula] = {}
 _fresh = itertools.count()  # never used twice: what is forgotten is only made anew
 
 
@@ -229,14 +229,14 @@ class Program:
         if size > MAX_FUNCTIONS:
             return
         whole = tuple(key)
-        found = _formulas.get(whole)
+        found = FORMULAS.get(whole)
         if found is None:
             node = self.written()
             if not assumed:
                 self._node = node
-            if len(_formulas) >= MAX_REMEMBERED:
-                _formulas.clear()
-            found = _formulas.setdefault(whole, Formula(node, extents, values))
+            if len(FORMULAS) >= MAX_REMEMBERED:
+                FORMULAS.clear()
+            found = FORMULAS.setdefault(whole, Formula(node, extents, values))
         self.formula = found
 
     def numbers(self) -> Numbers | None:
