@@ -227,9 +227,10 @@ def _by_formula(program: Program, config: Config, format: str | Format | None) -
 
 def _has_room(found: Known, leaves: Sequence[Stored], config: Config) -> bool:
     """Whether a plan that was made for other sizes stays far below all limits."""
-    state = found.planned
-    return sum([s.nbytes for s in leaves]) + MAX_GROWTH * state.most \
-        <= min(config.memory, MAX_RESIZED_BYTES) and MAX_GROWTH * state.densest <= config.densify
+    state, held = found.planned, sum([s.nbytes for s in leaves])
+    most = MAX_GROWTH * state.most
+    return most <= min(config.memory - held, MAX_RESIZED_BYTES) \
+        and MAX_GROWTH * state.densest <= config.densify
 
 
 def _planned(program: Program, bound: Bound, config: Config, format: str | Format | None,

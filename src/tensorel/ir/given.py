@@ -279,7 +279,8 @@ class Numbers:
         guards = self.record.guards
         if len(guards) == self._guarded:
             return True
-        asked = list(guards.items())[self._guarded:]
+        known = self._guarded
+        asked = list(guards.items())[known:]
         try:
             with np.errstate(all="ignore"):
                 for at, truth in asked:
@@ -287,5 +288,5 @@ class Numbers:
                         return False
         except (ArithmeticError, ValueError, TypeError):
             return False
-        self._guarded += len(asked)
+        self._guarded = known + len(asked)
         return True
