@@ -9,6 +9,7 @@ record (``ir/given.py``)."""
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
@@ -33,7 +34,7 @@ class Extent(Const):
 
 def extent(count: int) -> Extent:
     """An extent that plans may hold for beside others."""
-    return Extent(const(count, INT64).bits, INT64)
+    return Extent(count.to_bytes(8, sys.byteorder, signed=True), INT64)
 
 
 def kind_of(value: Const) -> Const | tuple[str, int]:

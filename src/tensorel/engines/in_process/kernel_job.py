@@ -135,7 +135,7 @@ def _ready_for(base: Ready, numbers: Numbers) -> Ready:
         nest = nest.sized(tuple([(name, numbers.of(n)) for name, n in nest.extents]))
         blank, derived = Blank(nest, base.lowered), Derived()
         return Ready(nest, base.lowered, base.kernel, nest.extent, scalars, base.leaders, blank,
-                     derived)
+                     derived, base.ran)
     return Ready(nest, base.lowered, base.kernel, base.extents, scalars, base.leaders, blank,
                  derived, base.ran, base.launches)
 
