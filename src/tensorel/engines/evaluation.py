@@ -30,7 +30,7 @@ from tensorel.storage.stored import Stored
 MAX_PLANS = 16  # of a formula that are remembered with their numbers
 #: Sizes may be so many times those that a plan was made for, and are far below what positions of
 #: 32 bits reach.
-MAX_GROWTH, MAX_RESIZED_BYTES = 256.0, 2.0**32
+MAX_GROWTH, MAX_RESIZED_BYTES = 64.0, 2.0**32
 Values = tuple[Const, ...]
 
 
@@ -228,9 +228,9 @@ def _by_formula(program: Program, config: Config, format: str | Format | None) -
 def _has_room(found: Known, leaves: Sequence[Stored], config: Config) -> bool:
     """Whether a plan that was made for other sizes stays far below all limits."""
     state, held = found.planned, sum([s.nbytes for s in leaves])
-    most = MAX_GROWTH * state.most
-    return most <= min(config.memory - held, MAX_RESIZED_BYTES) \
-        and MAX_GROWTH * state.densest <= config.densify
+    most = max(MAX_GROWTH * state.most, state.least)
+    return most <= min(config.memory - held, MAX_RESIZED_BYTES) and (
+        not found.sparse or state.densest <= config.densify)
 
 
 def _planned(program: Program, bound: Bound, config: Config, format: str | Format | None,

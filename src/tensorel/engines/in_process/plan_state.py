@@ -140,6 +140,8 @@ class PlanState:
         made.least, made.densest, made.most = self.least, self.densest, self.most
         if any("shape" in s.given for s in self.steps):
             made.least = max([least_bytes(s.step) for s in made.steps])
+            made.densest = max([least_bytes(s.step) * s.step.blocks for s in made.steps
+                                if s.step.target.format.is_dense], default=0.0)
         made.fresh, made.stale, made.final, made.watch = (
             self.fresh, self.stale, self.final, self.watch)
         return made
