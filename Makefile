@@ -19,7 +19,7 @@ export PIP_NO_INPUT = 1
 .PHONY: help demo check test slow lint fuzz huge bench bench-optimizer bench-optimality \
         bench-cluster bench-cluster-time bench-cluster-faults bench-cluster-planning \
         bench-relational fuzz-comprehensions bench-comprehensions bench-loops bench-tables \
-        fuzz-sql bench-sql clean
+        fuzz-sql bench-sql bench-windows clean
 
 help:
 	@echo "make demo   install into $(VENV) and run the demo"
@@ -38,6 +38,7 @@ help:
 	@echo "make bench-comprehensions  comprehensions beside arrays and programs by hand; DATA="
 	@echo "make bench-cluster  bytes that plans over sites move, beside the best known algorithms"
 	@echo "make bench-loops  loops beside Python, Numba and the array form"
+	@echo "make bench-windows  windows and convolutions beside SciPy and PyTorch"
 	@echo "make bench-cluster-time  seconds and bytes on four nodes with slow links; needs root"
 	@echo "make bench-cluster-faults  twenty runs in which a node is killed"
 	@echo "make bench-cluster-planning  seconds to place join groups, and of each task"
@@ -99,6 +100,9 @@ bench-cluster: $(VENV)/.test
 
 bench-loops: $(VENV)/.loops
 	$(PY) benchmarks/loops/run.py --out benchmarks/results/$(shell date +%F)-loops.md
+
+bench-windows: $(VENV)/.optimizer
+	$(PY) benchmarks/windows/run.py --out benchmarks/results/$(shell date +%F)-windows.md
 
 bench-cluster-time: $(VENV)/.cluster
 	sudo -E env PATH="$$PATH" $(PY) benchmarks/cluster/times.py \

@@ -33,6 +33,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if slow_tests.name_of(item) in slow and item.get_closest_marker("check") is None:
             item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("measured"):
+            item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=1))
 
 
 def pytest_collection_finish() -> None:

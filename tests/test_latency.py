@@ -91,6 +91,7 @@ def test_a_second_process_starts_warm(program: str, folder: Path) -> None:
     assert best < WARM_LIMIT, f"{best:.2f} of NumPy's import"
 
 
+@pytest.mark.measured
 def test_small_calls() -> None:
     a, b, v = np.random.default_rng(0).random((3, 10, 10))
     x, y = tr.asarray(a), tr.asarray(b)

@@ -17,8 +17,8 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent / "src")]
 import numpy as np  # noqa: E402
 
 import tensorel as tr  # noqa: E402
-from tensorel.blocks import cost, placement  # noqa: E402
-from tensorel.blocks.pilot import Join, Lineage, Scan, pilot  # noqa: E402
+from tensorel.blocks.join_groups import cost, placement  # noqa: E402
+from tensorel.blocks.join_groups.pilot import Join, Lineage, Scan, pilot  # noqa: E402
 
 SITES = 64
 GOALS = {100_000: 2.0, 1_000_000: 20.0}  # join groups: seconds

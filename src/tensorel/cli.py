@@ -31,6 +31,8 @@ from tensorel.errors import (
 from tensorel.front.array.base import from_stored
 from tensorel.io.describe import Facts, describe
 from tensorel.io.files import SUFFIXES, read, suffix_of, write
+from tensorel.io.tables.sources import is_table
+from tensorel.sql.parsing import names_in
 from tensorel.storage.convert import from_coo, to_coo, to_format
 from tensorel.storage.entries import make_fill
 from tensorel.storage.limits import show_bytes
@@ -198,14 +200,17 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _sql(arguments: argparse.Namespace) -> int:
-    """A query over files: of tensors by their endings, and of tables (.parquet)."""
+    """A query over files: of tensors by their endings, and of tables (Parquet, CSV)."""
     given: dict[str, object] = {}
     for name, path in arguments.table:
-        given[name] = path if path.endswith((".parquet", ".pq")) else from_stored(_read(path))
+        given[name] = path if is_table(path) else from_stored(_read(path))
+    text = arguments.query if arguments.query != "-" else sys.stdin.read()
+    # FROM 'sales.parquet' names a file that is a relation without being given
+    given = {name: name for name in names_in(text) if is_table(name)} | given
     query = tensorel.sql if arguments.db is None else tensorel.connect(
         arguments.db, read_only=True).sql
     with tensorel.options(**({"memory": arguments.memory} if arguments.memory else {})):
-        found = query(arguments.query if arguments.query != "-" else sys.stdin.read(), **given)
+        found = query(text, **given)
         print(found.explain() if arguments.explain else found)
     return 0
 
@@ -305,7 +310,8 @@ def _add_sql(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     command.add_argument("query", metavar="QUERY", help="the query; - for standard input")
     command.add_argument(
         "--table", type=_named, action="append", default=[], metavar="NAME=FILE",
-        help="a relation: a tensor file or a .parquet file; may be given several times")
+        help="a relation: a file of a tensor, a .parquet or .csv file, or a folder of .parquet "
+             "files; may be given several times")
     command.add_argument("--db", metavar="FOLDER", help="a database whose tensors are relations")
     command.add_argument("--explain", action="store_true", help="print the plan instead")
     command.add_argument("--memory", metavar="SIZE", help="memory limit, e.g. 4GB")

@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 
-from tensorel.blocks.cost import Rates
-from tensorel.blocks.lineage import JoinGroups
+from tensorel.blocks.join_groups.cost import Rates
+from tensorel.blocks.join_groups.lineage import JoinGroups
 
 RATES = {"bytes": Rates(byte=1.0, flop=0.01, transfer=0.0, task=0.0),
          "work": Rates(byte=0.02, flop=1.0, transfer=0.0, task=0.1),

@@ -11,9 +11,9 @@ import pytest
 
 import tensorel as tr
 from tensorel.algebra import ops
-from tensorel.blocks.access import Loops, loops_of, range_of
-from tensorel.blocks.footprints import Footprints, parts_of
-from tensorel.blocks.layout import FREE, Layout
+from tensorel.blocks.steps.access import Loops, loops_of, range_of
+from tensorel.blocks.steps.footprints import Footprints, parts_of
+from tensorel.blocks.steps.layout import FREE, Layout
 from tensorel.ir.build import minus, plus, times
 from tensorel.ir.nodes import Axis, Call, Expr, Index, Lambda, Read, Reduce, Source, const
 

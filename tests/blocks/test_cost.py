@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from placement_support import RATES, instance
 
-from tensorel.blocks.cost import cost_of, moved, paper_cost
-from tensorel.blocks.exchange import EVEN, Exchange
-from tensorel.blocks.lineage import JoinGroups, Placement
-from tensorel.blocks.pilot import Join, Scan, pilot
-from tensorel.blocks.search import Search
+from tensorel.blocks.join_groups.cost import cost_of, moved, paper_cost
+from tensorel.blocks.join_groups.exchange import EVEN, Exchange
+from tensorel.blocks.join_groups.lineage import JoinGroups, Placement
+from tensorel.blocks.join_groups.pilot import Join, Scan, pilot
+from tensorel.blocks.join_groups.search import Search
 from tensorel.errors import ShapeError, ValueError_
 
 

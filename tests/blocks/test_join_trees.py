@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensorel as tr
-from tensorel.blocks.pilot import Join, Scan, Tree, pilot
+from tensorel.blocks.join_groups.pilot import Join, Scan, Tree, pilot
 
 
 def convolved(x: np.ndarray, bank: np.ndarray) -> np.ndarray:

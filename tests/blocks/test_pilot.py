@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorel.blocks.pilot import ABSENT, Join, Project, Scan, pilot
+from tensorel.blocks.join_groups.pilot import ABSENT, Join, Project, Scan, pilot
 from tensorel.errors import ShapeError, ValueError_
 
 TILES = [(1, 1), (1, 2), (2, 1), (2, 2)]

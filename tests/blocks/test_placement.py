@@ -9,10 +9,10 @@ import pytest
 from placement_support import RATES, instance, optimum
 
 from measures import allowed
-from tensorel.blocks.cost import Rates, cost_of, moved
-from tensorel.blocks.lineage import JoinGroups, Placement
-from tensorel.blocks.pilot import Join, Scan, pilot
-from tensorel.blocks.placement import Instance, greedy, place
+from tensorel.blocks.join_groups.cost import Rates, cost_of, moved
+from tensorel.blocks.join_groups.lineage import JoinGroups, Placement
+from tensorel.blocks.join_groups.pilot import Join, Scan, pilot
+from tensorel.blocks.join_groups.placement import Instance, greedy, place
 from tensorel.errors import MemoryLimitError
 
 
@@ -140,6 +140,7 @@ def test_corners() -> None:
     place(idle, 2, Rates(), memory=1.0).check(idle, 2)
 
 
+@pytest.mark.measured
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["product", "pairs", "random"])
 def test_large_placements_in_time(kind: str) -> None:

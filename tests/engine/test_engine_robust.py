@@ -216,6 +216,7 @@ LONG = {
 }
 
 
+@pytest.mark.measured
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the processor time of a child")
 @pytest.mark.parametrize("name", LONG)
 def test_ctrl_c_stops_at_once(name: str) -> None:

@@ -134,6 +134,7 @@ def test_background_is_added_one_by_one() -> None:
     assert float((a + 0.1).sum().compute(strict=True)) == expected
 
 
+@pytest.mark.measured
 def test_products_of_large_sparse_matrices_take_time_by_entries() -> None:
     rng = np.random.default_rng(1)
     at = rng.integers(0, 200_000, (2, 800_000))

@@ -21,6 +21,7 @@ from tensorel.errors import MemoryLimitError
 HERE = Path(__file__).parent
 
 
+@pytest.mark.measured
 @pytest.mark.skipif(sys.platform != "linux", reason="reads peaks from /proc")
 @pytest.mark.parametrize("kind", ["wide", "huge", "thick", "heavy"])
 def test_every_public_function_keeps_the_limit(kind: str) -> None:

@@ -66,6 +66,7 @@ def test_a_few_bytes_of_diagonals(tmp_path: Path) -> None:
     assert read(small).format.name == "dia"
 
 
+@pytest.mark.measured
 def test_rows_out_of_all_proportion(tmp_path: Path) -> None:
     """A matrix of 10^15 rows and two entries is read without a number for each row."""
     (tmp_path / "x.mtx").write_text(

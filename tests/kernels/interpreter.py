@@ -12,6 +12,7 @@ import numpy as np
 
 from tensorel.algebra import ops
 from tensorel.errors import EngineError
+from tensorel.ir.build import plus
 from tensorel.ir.nodes import Call, Const, DType, Expr, Local, Read, Source
 from tensorel.kernels.loopir.statements import (
     Append,
@@ -24,6 +25,7 @@ from tensorel.kernels.loopir.statements import (
     For,
     If,
     Kernel,
+    Lanes,
     Length,
     Prefetch,
     Reserve,
@@ -86,6 +88,9 @@ class _Run:
                 self.locals[stmt.target] = np.int64(len(self.buffers[stmt.table[0]]))
             case For() | While():
                 return self.loop(stmt)
+            case Lanes():
+                turns = For(stmt.target, stmt.start, plus(stmt.start, stmt.count), stmt.body)
+                return self.loop(turns)
             case If():
                 return self.block(stmt.then if self.truth(stmt.condition) else stmt.otherwise)
             case Break():

@@ -98,6 +98,7 @@ def test_folders_that_are_links(tmp_path: Path, level: str) -> None:
     assert load() is None and not save(OURS)
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("kind", ["pipe", "link", "folder", "device", "huge", "open", "socket"])
 def test_entries_that_are_no_files_of_ours(tmp_path: Path, kind: str) -> None:
     """They are not taken, nor read to their end, nor waited for."""

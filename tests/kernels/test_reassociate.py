@@ -14,7 +14,7 @@ from samples import HI, I4, I_, LO, P, spmv
 
 import tensorel as tr
 from tensorel.algebra import ops
-from tensorel.ir.build import convert, element, plus
+from tensorel.ir.build import compare, convert, element, plus
 from tensorel.ir.nodes import DTYPES, INT64, Call, Expr, Local, Read, const
 from tensorel.kernels.llvm.module import emit
 from tensorel.kernels.loopir.queries import lanes
@@ -104,6 +104,8 @@ def test_what_is_chained() -> None:
     assert chained(_row(term, Store(x, P, other)), _fresh) is None
     carried = Assign(acc, Call(ops.add, (acc, Read(x, (q,)))))
     assert chained(_row(carried, Assign(q, plus(P, 1))), _fresh) is None, "q is of the last turn"
+    chosen = Assign(q, Call(ops.where, (compare(ops.less, P, 3), plus(q, 1), q)))
+    assert chained(_row(term, chosen), _fresh) is None, "q is of the last turn"
     count = Assign(q, plus(q, 1))
     assert chained(_row(count), _fresh) is None, "integers do not wait"
     assert chained(_row(count, Assign(acc, Call(ops.add, (acc, convert(P, acc.dtype))))),

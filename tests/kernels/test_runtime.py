@@ -252,6 +252,7 @@ def test_two_threads_compile_and_run_at_once() -> None:
     assert answers == [1000.0] * 4
 
 
+@pytest.mark.measured
 def test_kernels_run_beside_each_other() -> None:
     """Two endless kernels on two workers, stopped by a third thread."""
     control = Control()
@@ -282,6 +283,7 @@ def interrupting(request: pytest.FixtureRequest) -> Iterator[None]:
     signal.siginterrupt(signal.SIGINT, True)
 
 
+@pytest.mark.measured
 @pytest.mark.usefixtures("interrupting")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_interrupt_stops_a_long_kernel(workers: int) -> None:

@@ -280,6 +280,7 @@ def forever(n):
     return k
 
 
+@pytest.mark.measured
 def test_an_interrupt_ends_a_program() -> None:
     found = tr.loops(forever)(1)
     main = threading.main_thread().ident

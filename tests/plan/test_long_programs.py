@@ -41,6 +41,7 @@ CASES = [(name, start, format) for name in STEPS for start, format in STARTS
          if name != "gram" or start.ndim == 2]
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize(("name", "start", "format"), CASES)
 def test_long_programs(name: str, start: np.ndarray, format: str) -> None:
     t: Any = tr.asarray(start).to_format(format).compute()
@@ -63,6 +64,7 @@ def test_a_thousand_slices_of_slices() -> None:
     assert "A[i0 + 1000]" in str(t.explain())
 
 
+@pytest.mark.measured
 def test_power_iteration() -> None:
     """Forty steps before anybody asks for a result."""
     rng = np.random.default_rng(1)
@@ -174,6 +176,7 @@ def test_mixtures_are_right() -> None:
     np.testing.assert_allclose(to_dense(result), wanted, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("name", ["backwards", "flip", "roll", "reshape", "branches"])
 def test_thousands_of_steps_that_become_one(name: str) -> None:
     """Places that are moved again and again stay one multiple and one shift, and no walk over an
@@ -184,6 +187,7 @@ def test_thousands_of_steps_that_become_one(name: str) -> None:
     assert seconds < allowed(2 * SECONDS)
 
 
+@pytest.mark.measured
 def test_ten_thousand_products() -> None:
     """From the first line to the result, in a few seconds: planned as a whole they would take
     minutes."""
@@ -204,6 +208,7 @@ def test_ten_thousand_products() -> None:
     assert seconds < allowed(30)
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("count", [65, 2000])
 def test_many_tensors_joined(count: int) -> None:
     parts = [VECTOR[: 3 + k % 5] + k for k in range(count)]

@@ -35,6 +35,7 @@ PROGRAMS: dict[str, Program] = {
 }
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("format", ["dense", "coo"])
 def test_sixty_axes_of_one_place(name: str, format: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -206,3 +207,9 @@ def test_coordinates_are_read_only_where_they_are_shared() -> None:
     own = tr.storage("sum(<i,_> in 0:N) { i -> V(i) }")
     made = tr.tensor(np.arange(3.0), format=own)
     assert not own.arrays(made)["V"].flags.writeable
+
+
+def test_schedulers_are_told_what_is_held() -> None:
+    held = tr.tensor(np.eye(100), format="csr")
+    assert sys.getsizeof(held) > held.nbytes > 400
+    assert sys.getsizeof(held + held) < 400, "nothing is computed"

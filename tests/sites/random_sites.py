@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 
 import tensorel as tr
-from tensorel.blocks.cells import Rates
+from tensorel.blocks.planning.cells import Rates
 from tensorel.engines.sites.sites_engine import SitesEngine
 from tensorel.engines.sites.threads import ThreadCluster
 from tensorel.testing import difference, run_numpy, sample_program
 
 #: Tasks cost nothing and work costs much, so that small programs are spread over all sites.
 SPREAD = Rates(flop=1e-5, task=0.0, send=0.0)
+#: The same, but blocks that come into being beside each other do so together.
+TOGETHER = Rates(flop=1e-5, task=1e-6, send=0.0)
 PLANNERS = ("both", "grids", "lineage")
 ANY_EXTENTS = ("coo", "dcsr", "csr", "csc", "dcsc")  # formats that hold blocks of any extents
 
@@ -64,7 +66,7 @@ def wrong_in(seed: int, number: int, show: bool = False) -> str | None:
     sites, planner = int(rng.integers(1, 9)), PLANNERS[int(rng.integers(3))]
     root = program.root
     with warnings.catch_warnings(), tr.options(effort="quick"), \
-            SitesEngine(ThreadCluster(sites), planner, SPREAD) as engine:
+            SitesEngine(ThreadCluster(sites), planner, (SPREAD, TOGETHER)[number % 2]) as engine:
         warnings.simplefilter("ignore")
         pickles = any("pickle" in s.template for s in program.steps)
         named: dict[str, Any] = {x.name: operand(x, rng, engine, pickles) for x in program.leaves}

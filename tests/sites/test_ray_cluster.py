@@ -113,6 +113,7 @@ def test_an_error_is_the_one_that_was_raised_with_the_note_of_its_task(ray_clust
     ray_cluster.release([kept.number, singular.number])
 
 
+@pytest.mark.measured
 def test_interrupting_leaves_no_tasks(ray_cluster):
     slow = [task(ray_cluster, i % 4, partial(time.sleep, 3600.0)) for i in range(40)]
     ray_cluster.submit(slow)
@@ -171,6 +172,7 @@ def test_a_process_that_dies_is_replaced_and_its_task_runs_again(ray_cluster, tm
     ray_cluster.release([first.number, dying.number, last.number])
 
 
+@pytest.mark.measured
 def test_a_node_that_dies_costs_time_not_the_answer(ray_cluster):
     kept = [block(ray_cluster, s, s) for s in range(4)]  # of an earlier run
     inner = task(ray_cluster, 2, np.add, kept[1], kept[2])

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tensorel as tr
-from tensorel.blocks.cells import Rates
+from tensorel.blocks.planning.cells import Rates
 from tensorel.engines.sites.cluster import Task
 from tensorel.engines.sites.sites_engine import SitesEngine
 from tensorel.engines.sites.threads import ThreadCluster

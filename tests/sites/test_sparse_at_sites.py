@@ -10,8 +10,8 @@ import pytest
 from random_sites import SPREAD
 
 import tensorel as tr
-from tensorel.blocks.cells import Rates
-from tensorel.blocks.spread import of_blocks, of_entries
+from tensorel.blocks.planning.cells import Rates
+from tensorel.blocks.steps.spread import of_blocks, of_entries
 from tensorel.engines.sites.sites_engine import SitesEngine
 from tensorel.engines.sites.threads import ThreadCluster
 

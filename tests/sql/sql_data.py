@@ -11,6 +11,7 @@ import numpy as np
 import tensorel as tr
 
 duckdb: Any = __import__("duckdb")
+pa: Any = __import__("pyarrow")
 pd: Any = __import__("pandas")
 
 
@@ -69,7 +70,39 @@ def tables() -> dict[str, Any]:
         "boss": pd.array([None, 0, 0, 1, 1, 2, 9], dtype="Int64"),
         "axis": [0, 1, 2, 3, 4, 5, 20],
     })
-    return {"items": items, "sales": sales, "people": people}
+    return {"items": items, "sales": sales, "people": people, "nums": _numbers(), "void": _none()}
+
+
+def _numbers() -> Any:
+    """Values at the edges: nan, infinities, zeros of both signs, dates before 1970, nulls in every
+    column, texts with the characters of patterns."""
+    rng, count = np.random.default_rng(13), 30
+    reals = [np.nan, np.inf, -np.inf, -0.0, 0.0, 1.5, -2.5, 0.1, None]
+    texts = ["50%", "a_b", "pen", "Ada", " p ", "ok", "é", None]
+    days = [dt.date(1969, 12, 31), dt.date(2024, 2, 29), dt.date(1900, 3, 1), None,
+            dt.date(2000, 1, 31)]
+    times = [dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2024, 2, 29, 12), None,
+             dt.datetime(2024, 1, 5, 10)]
+
+    def drawn(values: list[Any]) -> list[Any]:
+        return [values[k] for k in rng.integers(0, len(values), count)]
+
+    return pa.table({
+        "k": pa.array(drawn([0, 1, 2, 3, -1, None]), pa.int64()),
+        "g": pa.array(drawn([0, 1, 2, 2**40, None]), pa.int64()),
+        "x": pa.array(drawn(reals), pa.float64()),
+        "f": pa.array(drawn(reals[:-2] + [0.5, None]), pa.float32()),
+        "b": pa.array(drawn([True, False, None]), pa.bool_()),
+        "t": pa.array(drawn(texts), pa.string()),
+        "d": pa.array(drawn(days), pa.date32()),
+        "ts": pa.array(drawn(times), pa.timestamp("us")),
+    })
+
+
+def _none() -> Any:
+    types = {"k": pa.int64(), "x": pa.float64(), "t": pa.string(), "d": pa.date32(),
+             "b": pa.bool_()}
+    return pa.table({name: pa.array([], t) for name, t in types.items()})
 
 
 @cache
@@ -87,6 +120,9 @@ def oracle() -> Any:
         frame = pd.DataFrame({**{f"i{k}": c for k, c in enumerate(coords)}, "val": values})
         _create(found, name, frame, "*")
     for name, frame in tables().items():
+        if isinstance(frame, pa.Table):
+            _create(found, name, frame, "*")
+            continue
         columns = ", ".join(f'CAST("{c}" AS DATE) AS "{c}"' if c in ("added", "day") else f'"{c}"'
                             for c in frame.columns)
         _create(found, name, frame, columns)

@@ -4,11 +4,8 @@ SQL leaves open: what is limited is ordered by all columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from sql_expressions import BOOL, DATE, INT, REAL, TEXT, TIME, Columns, Expressions
 
-import numpy as np
-
-INT, REAL, TEXT, DATE, TIME, BOOL = "int", "real", "text", "date", "time", "bool"
 #: Columns of the relations by type.
 SCHEMA: dict[str, dict[str, str]] = {
     "A": {"i0": INT, "i1": INT, "val": REAL},
@@ -23,34 +20,26 @@ SCHEMA: dict[str, dict[str, str]] = {
     "items": {"id": INT, "name": TEXT, "kind": TEXT, "price": REAL, "stock": INT, "added": DATE},
     "sales": {"id": INT, "item": INT, "day": DATE, "amount": REAL, "qty": INT, "note": TEXT,
               "sold": TIME, "paid": BOOL},
+    "nums": {"k": INT, "g": INT, "x": REAL, "f": REAL, "b": BOOL, "t": TEXT, "d": DATE,
+             "ts": TIME},
+    "void": {"k": INT, "x": REAL, "t": TEXT, "d": DATE, "b": BOOL},
     "people": {"id": INT, "name": TEXT, "boss": INT, "axis": INT},
 }
 _TENSORS = ["A", "B", "C", "G", "T", "V", "F", "M", "E"]
-_LITERALS: dict[str, list[str]] = {
-    INT: ["0", "1", "2", "3", "5", "-1"], REAL: ["0.5", "-1.0", "2.5", "10.0"],
-    TEXT: ["'pen'", "'room'", "'ok'", "'Ada'", "''"], BOOL: ["TRUE", "FALSE"],
-    DATE: ["DATE '2024-02-10'", "DATE '2024-06-30'"],
-    TIME: ["TIMESTAMP '2024-01-05 10:00:00'", "TIMESTAMP '2024-01-11 00:00:00'"],
-}
-Columns = list[tuple[str, str]]
 
 
-class Generator:
-    """Draws one query after another."""
+class Generator(Expressions):
+    """Draws one query after another. ``ordered``: the rows of the last one have an order."""
 
     def __init__(self, seed: int) -> None:
-        self.rng = np.random.default_rng(seed)
+        super().__init__(seed)
         self.aliases = 0
-
-    def pick(self, choices: list[str]) -> str:
-        return choices[int(self.rng.integers(len(choices)))]
-
-    def chance(self, share: float) -> bool:
-        return bool(self.rng.random() < share)
+        self.ordered = False
 
     # -- queries -------------------------------------------------------------------------------
     def query(self) -> str:
         self.aliases = 0
+        self.ordered = False
         kind = self.rng.random()
         if kind < 0.12:
             return self.set_operation()
@@ -65,6 +54,7 @@ class Generator:
         """An order by all columns, sometimes with a limit."""
         if self.chance(0.6):
             return ""
+        self.ordered = True
         keys = [f"{k + 1}{self.pick(['', ' DESC', ' NULLS FIRST', ' DESC NULLS LAST'])}"
                 for k in self.rng.permutation(count).tolist()]
         limit = f" LIMIT {self.rng.integers(0, 9)}" if self.chance(0.5) else ""
@@ -73,14 +63,25 @@ class Generator:
         return f" ORDER BY {', '.join(keys)}{limit}"
 
     def set_operation(self) -> str:
-        types = [self.pick([INT, REAL, TEXT, DATE]) for _ in range(self.rng.integers(1, 3))]
-        op = self.pick(["UNION", "UNION ALL", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"])
-        sides = []
-        for _ in range(2):
-            source, columns = self.source(1)
-            items = [self.expression(t, columns, 1) for t in types]
-            sides.append(f"SELECT {', '.join(items)} FROM {source}{self.where(columns, 1)}")
-        return f" {op} ".join(sides) + self.order(len(types))
+        types = [self.pick([INT, REAL, TEXT, DATE, TIME, BOOL])
+                 for _ in range(self.rng.integers(1, 3))]
+        text = self.side(types)
+        for _ in range(self.rng.integers(1, 3)):
+            op = self.pick(["UNION", "UNION ALL", "INTERSECT", "EXCEPT", "INTERSECT ALL",
+                            "EXCEPT ALL"])
+            text = f"({text}) {op} {self.side(types)}"
+        if self.chance(0.2):
+            columns = [(f"q.c{k}", t) for k, t in enumerate(types)]
+            names = ", ".join(f"c{k}" for k in range(len(types)))
+            item, grouped = self.items(columns)
+            return f"SELECT {', '.join(item)} FROM ({text}) q({names}){grouped}"
+        return text + self.order(len(types))
+
+    def side(self, types: list[str]) -> str:
+        """A query of columns of these types."""
+        source, columns = self.source(int(self.rng.integers(1, 3)))
+        items = [self.expression(t, columns, 1) for t in types]
+        return f"SELECT {', '.join(items)} FROM {source}{self.where(columns, 1)}"
 
     def around(self, text: str, types: list[str]) -> str:
         """A query over the columns of another one, by WITH or in FROM."""
@@ -93,7 +94,8 @@ class Generator:
             prefix, source = f"WITH q({names}) AS ({text}) ", "q"
             if self.chance(0.4):
                 k = int(self.rng.integers(len(types)))
-                source = f"q JOIN q r ON q.c{k} = r.c{k}"
+                how = self.pick(["JOIN", "LEFT JOIN", "SEMI JOIN", "ANTI JOIN"])
+                source = f"q {how} q r ON q.c{k} = r.c{k}"
         return f"{prefix}SELECT {', '.join(item)} FROM {source}{self.where(columns, 1)}{grouped}"
 
     def contraction(self) -> str:
@@ -133,34 +135,67 @@ class Generator:
     def items(self, columns: Columns) -> tuple[list[str], str]:
         """A select list, and GROUP BY if there is one; ``types``: of its columns."""
         if self.chance(0.45):
-            kinds = [self.pick([INT, REAL, TEXT, BOOL, DATE])
+            kinds = [self.pick([INT, REAL, TEXT, BOOL, DATE, TIME])
                      for _ in range(self.rng.integers(1, 4))]
             self.types = kinds
-            return [self.expression(k, columns, 2) for k in kinds], ""
-        keys = [self.pick([INT, TEXT, DATE, BOOL]) for _ in range(self.rng.integers(0, 3))]
+            made = [self.expression(k, columns, 2) for k in kinds]
+            if self.chance(0.15):
+                call, kind = self.window(columns)
+                self.types, made = [*kinds, kind], [*made, call]
+            return made, ""
+        keys = [self.pick([INT, TEXT, DATE, BOOL, TIME]) for _ in range(self.rng.integers(0, 3))]
         made = [self.expression(k, columns, 1) for k in keys]
         calls = [self.aggregate(columns) for _ in range(self.rng.integers(1, 4))]
         self.types = [*keys, *[t for _, t in calls]]
         group = f" GROUP BY {', '.join(str(k + 1) for k in range(len(made)))}" if made else ""
         if made and self.chance(0.3):
-            group += f" HAVING COUNT(*) {self.pick(['>', '<=', '='])} {self.rng.integers(1, 4)}"
+            call = "COUNT(*)"
+            if self.chance(0.5):
+                call = f"{self.pick(['SUM', 'MIN'])}({self.expression(INT, columns, 1)})"
+            group += f" HAVING {call} {self.pick(['>', '<=', '='])} {self.rng.integers(1, 4)}"
         return [*made, *[c for c, _ in calls]], group or " "
 
-    def aggregate(self, columns: Columns) -> tuple[str, str]:
-        name, of, result = [
-            ("COUNT(*)", "", INT), ("COUNT", self.pick([INT, REAL, TEXT]), INT),
-            ("SUM", INT, INT), ("SUM", REAL, REAL), ("AVG", REAL, REAL), ("MIN", TEXT, TEXT),
-            ("MAX", TEXT, TEXT), ("MIN", DATE, DATE), ("MAX", REAL, REAL), ("MIN", INT, INT),
-            ("COUNT DISTINCT", self.pick([INT, TEXT, DATE]), INT), ("MEDIAN", REAL, REAL),
-            ("BOOL_OR", BOOL, BOOL), ("VAR_POP", REAL, REAL),
-        ][int(self.rng.integers(14))]
-        if not of:
-            return name, result
-        inner = self.expression(of, columns, 1)
-        if name == "COUNT DISTINCT":
-            return f"COUNT(DISTINCT {inner})", result
-        where = f" FILTER (WHERE {self.test(columns, 0)})" if self.chance(0.15) else ""
-        return f"{name}({inner}){where}", result
+    def window(self, columns: Columns) -> tuple[str, str]:
+        """A window function, and its type. Where the order of peers counts, rows that are peers are
+        equal."""
+        count = int(self.rng.integers(0, 3))
+        part = ", ".join(self.expression(self.pick([INT, TEXT, DATE, BOOL]), columns, 1)
+                         for _ in range(count))
+        part = f"PARTITION BY {part}" if part else ""
+        whole = [columns[k][0] for k in self.rng.permutation(len(columns)).tolist()]
+        some = [self.expression(self.pick([INT, TEXT, REAL, DATE]), columns, 1)
+                for _ in range(self.rng.integers(1, 3))]
+
+        def order(keys: list[str]) -> str:
+            how = ["", " DESC", " NULLS FIRST", " DESC NULLS LAST"]
+            return "ORDER BY " + ", ".join(k + self.pick(how) for k in keys)
+
+        of = self.pick([INT, REAL])
+        value = self.expression(of, columns, 1)
+        kind = self.rng.random()
+        if kind < 0.2:
+            return f"{self.pick(['RANK', 'DENSE_RANK'])}() OVER ({part} {order(some)})", INT
+        if kind < 0.28:
+            return f"{self.pick(['PERCENT_RANK', 'CUME_DIST'])}() OVER ({part} {order(some)})", REAL
+        if kind < 0.4:
+            call = self.pick(["ROW_NUMBER()", "NTILE(3)"])
+            return f"{call} OVER ({part} {order(whole)})", INT
+        if kind < 0.55:
+            call = self.pick([f"LAG({value})", f"LEAD({value}, 2)", f"LAG({value}, 1, 0)"])
+            return f"{call} OVER ({part} {order(whole)})", of
+        call = self.pick([f"SUM({value})", f"MIN({value})", f"MAX({value})", f"COUNT({value})",
+                          "COUNT(*)", f"FIRST_VALUE({value})", f"LAST_VALUE({value})",
+                          f"NTH_VALUE({value}, 2)"])
+        result = INT if call.startswith("COUNT") else of
+        if kind < 0.7 and not call.startswith(("FIRST", "LAST", "NTH")):
+            return f"{call} OVER ({part} {order(some) if self.chance(0.5) else ''})", result
+        frame = self.pick([
+            "", "ROWS UNBOUNDED PRECEDING", "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
+            "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+            "ROWS BETWEEN 2 FOLLOWING AND 3 FOLLOWING", "ROWS 2 PRECEDING",
+            "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING",
+            "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"])
+        return f"{call} OVER ({part} {order(whole)} {frame})", result
 
     # -- relations -----------------------------------------------------------------------------
     def source(self, count: int) -> tuple[str, Columns]:
@@ -173,9 +208,11 @@ class Generator:
                 text, columns = f"{name} {alias}", fresh
                 continue
             how = self.pick(["JOIN", "JOIN", "JOIN", "LEFT JOIN", "FULL JOIN", "RIGHT JOIN",
-                             "SEMI JOIN", "ANTI JOIN"])
+                             "SEMI JOIN", "ANTI JOIN", "LEFT JOIN"])
             test = self.equation(columns, fresh)
-            if self.chance(0.25):
+            if how != "FULL JOIN" and self.chance(0.15):
+                test = self.test(columns + fresh, 0)
+            elif self.chance(0.3):
                 test += f" AND {self.test(columns + fresh, 0)}"
             text += f" {how} {name} {alias} ON {test}"
             if how not in ("SEMI JOIN", "ANTI JOIN"):
@@ -187,7 +224,14 @@ class Generator:
         texts = [[c for c, t in side if t == TEXT] for side in (left, right)]
         if all(texts) and self.chance(0.4):
             return f"{self.pick(texts[0])} = {self.pick(texts[1])}"
-        return f"{self.pick(ints[0])} = {self.pick(ints[1])}"
+        sign = "=" if self.chance(0.93) else "IS NOT DISTINCT FROM"
+        found = f"{self.pick(ints[0])} {sign} {self.pick(ints[1])}"
+        if self.chance(0.15):
+            of = self.pick([INT, DATE, REAL, BOOL])
+            sides = [[c for c, t in side if t == of] for side in (left, right)]
+            if all(sides):
+                found += f" AND {self.pick(sides[0])} = {self.pick(sides[1])}"
+        return found
 
     def where(self, columns: Columns, depth: int) -> str:
         if self.chance(0.4):
@@ -195,96 +239,40 @@ class Generator:
         tests = [self.test(columns, depth) for _ in range(self.rng.integers(1, 3))]
         return f" WHERE {' AND '.join(tests)}"
 
-    # -- expressions ---------------------------------------------------------------------------
-    def column(self, of: str, columns: Columns) -> str:
-        known = [c for c, t in columns if t == of]
-        if not known or self.chance(0.08):
-            return "NULL" if self.chance(0.03) and known else self.pick(_LITERALS[of])
-        return self.pick(known)
-
-    def expression(self, of: str, columns: Columns, depth: int) -> str:
-        if depth <= 0 or self.chance(0.45):
-            return self.column(of, columns)
-
-        def e(kind: str) -> str:
-            return self.expression(kind, columns, depth - 1)
-
-        makers: dict[str, list[Callable[[], str]]] = {
-            INT: [lambda: f"({e(INT)} + {e(INT)})", lambda: f"({e(INT)} * {e(INT)})",
-                  lambda: f"({e(INT)} // {e(INT)})", lambda: f"({e(INT)} % {e(INT)})",
-                  lambda: f"LENGTH({e(TEXT)})", lambda: f"YEAR({e(DATE)})",
-                  lambda: f"MONTH({e(DATE)})", lambda: f"ABS({e(INT)})",
-                  lambda: f"COALESCE({e(INT)}, {e(INT)})", lambda: f"NULLIF({e(INT)}, {e(INT)})",
-                  lambda: f"({e(DATE)} - {e(DATE)})", lambda: f"-({e(INT)})",
-                  lambda: f"HOUR({e(TIME)})", lambda: f"CAST({e(BOOL)} AS INTEGER)"],
-            REAL: [lambda: f"({e(REAL)} + {e(REAL)})", lambda: f"({e(REAL)} * {e(INT)})",
-                   lambda: f"({e(REAL)} - {e(REAL)})", lambda: f"CAST({e(INT)} AS DOUBLE)",
-                   lambda: f"({e(INT)} / 2)", lambda: f"FLOOR({e(REAL)})",
-                   lambda: f"COALESCE({e(REAL)}, 0.0)", lambda: f"ABS({e(REAL)})"],
-            TEXT: [lambda: f"UPPER({e(TEXT)})", lambda: f"SUBSTRING({e(TEXT)}, 2, 2)",
-                   lambda: f"({e(TEXT)} || {e(TEXT)})", lambda: f"COALESCE({e(TEXT)}, 'none')",
-                   lambda: f"CAST({e(INT)} AS VARCHAR)", lambda: f"REPLACE({e(TEXT)}, 'e', 'x')"],
-            DATE: [lambda: f"({e(DATE)} + {self.pick(['1', '30', '-5'])})",
-                   lambda: f"LAST_DAY({e(DATE)})", lambda: f"CAST({e(TIME)} AS DATE)",
-                   lambda: f"COALESCE({e(DATE)}, {e(DATE)})"],
-            TIME: [lambda: f"DATE_TRUNC('day', {e(TIME)})",
-                   lambda: f"({e(TIME)} + INTERVAL 3 HOUR)",
-                   lambda: f"CAST({e(DATE)} AS TIMESTAMP)"],
-            BOOL: [lambda: f"({self.test(columns, 0)})"],
-        }
-        if of != BOOL and self.chance(0.12):
-            return f"CASE WHEN {self.test(columns, 0)} THEN {e(of)} ELSE {e(of)} END"
-        makers_of = makers[of]
-        return makers_of[int(self.rng.integers(len(makers_of)))]()
-
-    # -- tests ---------------------------------------------------------------------------------
-    def test(self, columns: Columns, depth: int) -> str:
-        kind = self.rng.random()
-        if kind < 0.12:
-            return f"({self.test(columns, depth - 1)} OR {self.test(columns, depth - 1)})"
-        if kind < 0.18:
-            return f"NOT ({self.test(columns, depth - 1)})"
-        if kind < 0.42 and depth > 0:
-            return self.subquery(columns, depth)
-        of = self.pick([INT, INT, REAL, TEXT, DATE])
-        value = self.expression(of, columns, 1)
-        if kind < 0.5:
-            return f"{value} IS {self.pick(['', 'NOT '])}NULL"
-        if kind < 0.56:
-            listed = ", ".join(self.pick(_LITERALS[of]) for _ in range(3))
-            return f"{value} {self.pick(['', 'NOT '])}IN ({listed})"
-        if kind < 0.62 and of == TEXT:
-            pattern = self.pick(["%e%", "p%", "_n%", "%", "r__m"])
-            return f"{value} {self.pick(['', 'NOT '])}LIKE '{pattern}'"
-        if kind < 0.68:
-            low, high = self.pick(_LITERALS[of]), self.pick(_LITERALS[of])
-            return f"{value} BETWEEN {low} AND {high}"
-        if kind < 0.73:
-            how = self.pick(["IS DISTINCT FROM", "IS NOT DISTINCT FROM"])
-            return f"{value} {how} {self.expression(of, columns, 0)}"
-        sign = self.pick(["=", "<>", "<", "<=", ">", ">="])
-        return f"{value} {sign} {self.expression(of, columns, 1)}"
-
+    # -- subqueries --------------------------------------------------------------------------------
     def subquery(self, columns: Columns, depth: int) -> str:
-        name, alias = self.pick(list(SCHEMA)), f"r{self.aliases}"
-        self.aliases += 1
-        fresh = [(f"{alias}.{c}", t) for c, t in SCHEMA[name].items()]
+        source, fresh = self.inner(columns, depth)
+        kind = self.rng.random()
+        if kind < 0.35:
+            return f"{self.pick(['', 'NOT '])}EXISTS (SELECT 1 FROM {source})"
+        of = self.pick([INT, INT, INT, TEXT, DATE])
+        if kind < 0.65 and any(t == of for _, t in fresh):
+            value, how = self.expression(of, columns, 1), self.pick(["IN", "NOT IN"])
+            return f"{value} {how} (SELECT {self.expression(of, fresh, 1)} FROM {source})"
+        sign = self.pick(["=", "<", ">", "<>"])
+        return f"{self.expression(INT, columns, 1)} {sign} {self._call(INT, fresh, source)}"
+
+    def value_of_query(self, of: str, columns: Columns) -> str:
+        source, fresh = self.inner(columns, 1)
+        return self._call(of, fresh, source)
+
+    def _call(self, of: str, fresh: Columns, source: str) -> str:
+        call = self.pick([f"MAX({self.column(of, fresh)})", f"SUM({self.column(of, fresh)})",
+                          f"MIN({self.expression(of, fresh, 1)})",
+                          "COUNT(*)" if of == INT else f"AVG({self.column(of, fresh)})"])
+        return f"(SELECT {call} FROM {source})"
+
+    def inner(self, columns: Columns, depth: int) -> tuple[str, Columns]:
+        """FROM and WHERE of a query inside, which may depend on columns around it."""
+        text, fresh = self.source(1 if self.chance(0.8) else 2)
         ints = [c for c, t in columns if t == INT] or ["1"]
         inner = [c for c, t in fresh if t == INT]
         tests = []
         if self.chance(0.6):
-            tests.append(f"{self.pick(inner)} {self.pick(['=', '=', '=', '<'])} {self.pick(ints)}")
+            tests.append(f"{self.pick(inner)} {self.pick(['=', '=', '=', '<', '<>'])} "
+                         f"{self.pick(ints)}")
         if self.chance(0.5):
             tests.append(self.test(fresh, depth - 1))
-        where = f" WHERE {' AND '.join(tests)}" if tests else ""
-        source = f"{name} {alias}{where}"
-        kind = self.rng.random()
-        if kind < 0.35:
-            return f"{self.pick(['', 'NOT '])}EXISTS (SELECT 1 FROM {source})"
-        if kind < 0.65:
-            value = self.expression(INT, columns, 1)
-            how = self.pick(["IN", "NOT IN"])
-            return f"{value} {how} (SELECT {self.pick(inner)} FROM {source})"
-        call = self.pick([f"MAX({self.pick(inner)})", "COUNT(*)", f"SUM({self.pick(inner)})"])
-        sign = self.pick(["=", "<", ">", "<>"])
-        return f"{self.expression(INT, columns, 1)} {sign} (SELECT {call} FROM {source})"
+        if self.chance(0.1):
+            tests.append(self.test(columns + fresh, 0))
+        return text + (f" WHERE {' AND '.join(tests)}" if tests else ""), fresh

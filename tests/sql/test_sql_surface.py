@@ -183,14 +183,14 @@ def test_filters_go_to_the_scans_and_subqueries_become_joins() -> None:
     ("SELECT A.i9 FROM A", "A.i9", "no column 'A.i9'"),
     ("SELECT i0 FROM B", "B", "no relation 'B'"),
     ("SELECT i0, SUM(val) FROM A", "i0", "several values in a group"),
+    ("SELECT MEDIAN(val) OVER () FROM A", "MEDIAN", "median as a window"),
     ("SELECT frob(val) FROM A", "frob", "frob"),
     ("SELECT val + 'x' FROM A", "val", r"\+"),
-    ("SELECT SUM(val) OVER () FROM A", "SUM", "WINDOW"),
     ("SELECT i0 FROM A a, A b", "i0", "may be a column of"),
     ("SELECT SUM(SUM(val)) FROM A", "SUM(val)", "inside of an aggregate"),
     ("SELECT i0 FROM A WHERE val", "val", "a condition is wanted"),
+    ("SELECT i0 FROM A LIMIT 10%", "10", "LIMIT_OPTIONS"),
     ("SELECT i0 FROM A ORDER BY 3", "3", "no column 3"),
-    ("SELECT i0 FROM A QUALIFY i0 > 1", "i0", "QUALIFY"),
     ("SELECT i0 FROM A TABLESAMPLE 10%", "A", "SAMPLE"),
     ("WITH RECURSIVE t AS (SELECT 1) SELECT * FROM t", "t AS", "RECURSIVE"),
     ("SELECT i0 FROM A GROUP BY ROLLUP (i0)", "i0)", "ROLLUP"),
@@ -222,6 +222,30 @@ def test_errors_while_it_runs() -> None:
         tr.sql(A)  # type: ignore[arg-type]
     with pytest.raises(TypeError_, match="complex"):
         tr.sql("SELECT i0 FROM Z", Z=tr.asarray(np.ones(2) * 1j))
+
+
+def test_reals_that_no_whole_number_holds() -> None:
+    given = {"x": np.array([1.5, np.nan, 1e30])}
+    for text in ("SELECT CAST(x AS BIGINT) FROM t", "SELECT CAST(1e30 AS BIGINT)"):
+        with pytest.raises(ValueError_, match="cannot be cast to BIGINT"):
+            tr.sql(text, t=given).rows()
+    assert tr.sql("SELECT CAST(x AS BIGINT) FROM t WHERE x < 2", t=given).rows() == [(2,)]
+
+
+def test_long_texts() -> None:
+    given = {"k": np.arange(5000)}
+    listed = ",".join(map(str, range(0, 6000, 2)))
+    assert tr.sql(f"SELECT COUNT(*) FROM t WHERE k IN ({listed})", t=given).rows() == [(2500,)]
+    for text in ("+".join(["1"] * 5000), "(" * 5000 + "1" + ")" * 5000):
+        with pytest.raises(ParseError, match="nested too deep"):
+            tr.sql("SELECT " + text).rows()
+
+
+def test_keys_that_are_labels_are_no_indices() -> None:
+    frame = {"k": [3, 7], "x": [1.0, 2.0]}
+    labelled = tr.from_table(frame, keys="k", value="x")
+    query = tr.sql("SELECT k, val FROM t", t=labelled)
+    assert query.to_tensor(keys=["k"], value="val").to_numpy()[[3, 7]].tolist() == [1.0, 2.0]
 
 
 def test_a_cast_that_no_row_needs_does_not_fail() -> None:
@@ -314,5 +338,12 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out.splitlines() == ["i0  s", "--  -", "0   3", "1   0"]
     assert main(["sql", text, "--table", f"A={path}", "--explain"]) == 0
     assert "scan A" in capsys.readouterr().out
+    csv = tmp_path / "b.csv"
+    csv.write_text("k,name\n0,x\n1,y\n")
+    text = f"SELECT name, SUM(val) AS s FROM A JOIN '{csv}' b ON A.i0 = b.k GROUP BY 1 ORDER BY 1"
+    assert main(["sql", text, "--table", f"A={path}"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["name  s", "----  -", "x     3", "y     0"]
+    assert main(["sql", "SELECT COUNT(*) AS n FROM t", "--table", f"t={csv}"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["n", "-", "2"]
     assert main(["sql", "SELECT z FROM A", "--table", f"A={path}"]) == 1
     assert "line 1, column 8" in capsys.readouterr().err

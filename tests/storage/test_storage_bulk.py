@@ -224,6 +224,7 @@ def test_views_and_layouts() -> None:
     assert taken.format.name == "csr" and same(convert.to_dense(taken), np.eye(4)[[3, 3, 0]])
 
 
+@pytest.mark.measured
 def test_cost_follows_entries() -> None:
     n = 10**9
     t = convert.from_coo([[5, 10**8, 3], [7, 7, 9]], [3.0, -1.0, 2.0], (n, n))

@@ -247,6 +247,15 @@ def test_what_is_refused(table: Any, error: type, text: str) -> None:
     assert isinstance(caught.value, tr.errors.TensorelError)
 
 
+@pytest.mark.parametrize(("arguments", "text"), [
+    ({"keys": 0}, "keys is 0"), ({"keys": ["k", 1]}, "keys is"), ({"value": 3}, "value is 3"),
+    ({"ranges": {"k": 3}}, "ranges is"), ({"ranges": [("k", 1)]}, "ranges is"),
+])
+def test_arguments_that_name_no_columns(arguments: dict[str, Any], text: str) -> None:
+    with pytest.raises(tr.errors.TypeError_, match=text):
+        tr.from_table({"k": [1], "w": [2]}, **{"keys": "k", "value": "w"} | arguments)
+
+
 @pytest.mark.parametrize("bounds", [False, True])
 @pytest.mark.parametrize("longest", [5, 40])
 def test_many_different_texts(longest: int, bounds: bool) -> None:

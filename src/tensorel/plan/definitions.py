@@ -42,8 +42,9 @@ if TYPE_CHECKING:
 
 #: Whether a slot's tensor has at most one entry for each value of some axes.
 Question = tuple[str, tuple[int, ...]]
-#: In place of axes: whether no stored entry equals the fill, and whether all are finite.
-NO_FILLS, FINITE = (-1,), (-2,)
+#: In place of axes: whether no stored entry equals the fill, whether all are finite, and whether
+#: the tensor is the outer product of vectors.
+NO_FILLS, FINITE, OUTER_PRODUCT = (-1,), (-2,), (-3,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,8 +43,8 @@ from tensorel.plan.logical.normalize import (
     simplify,
     split_definitions,
 )
-from tensorel.plan.logical.share import share_definitions
-from tensorel.plan.logical.share_transposed import share_transposed
+from tensorel.plan.logical.roll_sums import roll_sums
+from tensorel.plan.logical.share import share_definitions, share_transposed
 from tensorel.plan.logical.split_indices import split_indices
 from tensorel.plan.logical.split_pieces import split_pieces
 from tensorel.plan.logical.unguard import drop_conditions
@@ -58,6 +58,7 @@ from tensorel.plan.steps.rankings import in_blocks
 from tensorel.plan.variants.factoring import factored
 from tensorel.plan.variants.rewritings import expanded
 from tensorel.plan.variants.user_laws import explored
+from tensorel.plan.variants.window_forms import WINDOW_FORMS
 
 Check = Callable[[Program], bool]
 
@@ -99,12 +100,17 @@ class Pass:
         return not (self.reassociates and config.strict)
 
 
+def _always(gain: float) -> Callable[[Config], float]:
+    return lambda config: gain
+
+
 #: All passes in order of execution.
 PASSES: tuple[Pass, ...] = (
     Pass("solve_products", Stage.WRITTEN, is_nested, is_nested, solve_products, reassociates=True),
     Pass("split_definitions", Stage.WRITTEN, is_nested, is_flat, split_definitions,
          optional=False),
     Pass("simplify", Stage.WRITTEN, is_flat, is_flat, simplify),
+    Pass("roll_sums", Stage.WRITTEN, is_flat, is_flat, roll_sums, reassociates=True),
     Pass("drop_conditions", Stage.WRITTEN, is_flat, is_flat, drop_conditions, reassociates=True),
     Pass("cut_ranges", Stage.WRITTEN, is_flat, is_flat, cut_ranges),
     Pass("split_indices", Stage.WRITTEN, is_flat, is_flat, split_indices),
@@ -116,6 +122,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("inline", Stage.VARIANT, is_flat, is_flat, inlined, reassociates=True,
          text="shared sums written out", combines=True),
     Pass("factor", Stage.VARIANT, is_flat, is_flat, factored, reassociates=True, text="factored"),
+    *[Pass(name, Stage.VARIANT, is_flat, is_flat, run, True, text=text,
+           gain=_always(gain)) for name, run, text, gain in WINDOW_FORMS],
     Pass("explore", Stage.VARIANT, is_flat, is_flat, explored, reassociates=True,
          text="by users' laws"),
     Pass("flatten_reductions", Stage.EACH_WAY, is_flat, is_flat, flatten_reductions,

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from tensorel.base.records import dataclass
+from tensorel.sql.calls import AggregateCall, Bound, SortKey, WindowCall
 from tensorel.sql.scalars import Call, Column, Literal, Scalar, columns_of
 
 Columns: TypeAlias = tuple[Column, ...]
@@ -114,29 +115,6 @@ class Join(Plan):
         return self.left.columns + self.right.columns
 
 
-@dataclass(frozen=True, slots=True)
-class AggregateCall:
-    """An aggregate function of the rows of a group for which ``where`` is true. ``order``: the
-    order of the rows where it matters."""
-
-    function: str
-    args: tuple[Scalar, ...] = ()
-    distinct: bool = False
-    where: Scalar | None = None
-    order: tuple[SortKey, ...] = ()
-    detail: object = None
-
-    @property
-    def scalars(self) -> tuple[Scalar, ...]:
-        more = () if self.where is None else (self.where,)
-        return (*self.args, *more, *[k.value for k in self.order])
-
-    def __str__(self) -> str:
-        inner = ", ".join(map(str, self.args)) or "*"
-        shown = f"{self.function}({'distinct ' if self.distinct else ''}{inner})"
-        return shown if self.where is None else f"{shown} filter ({self.where})"
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Aggregate(Plan):
     """One row for each group of rows with equal keys, nulls being equal; without keys one row."""
@@ -154,17 +132,20 @@ class Aggregate(Plan):
         return tuple([c for c, _ in self.keys] + [c for c, _ in self.calls])
 
 
-@dataclass(frozen=True, slots=True)
-class SortKey:
-    """A value to sort by."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Window(Plan):
+    """The rows, each with columns of what it is told of others."""
 
-    value: Scalar
-    descending: bool = False
-    nulls_first: bool = False
+    input: Plan
+    calls: tuple[tuple[Column, WindowCall], ...]
 
-    def __str__(self) -> str:
-        return (f"{self.value}{' desc' if self.descending else ''}"
-                f"{' nulls first' if self.nulls_first else ''}")
+    @property
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.input,)
+
+    @property
+    def columns(self) -> Columns:
+        return (*self.input.columns, *[c for c, _ in self.calls])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -239,9 +220,11 @@ class SetOperation(Plan):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorProgram(Plan):
-    """An aggregation over a join of tensors, to be run as a program of the calculus."""
+    """An aggregation over a join of tensors, to be run as a program of the calculus. ``of``: over
+    columns of the scans; ``by_rows``: the same as a plan for rows."""
 
     of: Aggregate
+    by_rows: Plan
     scans: tuple[Scan, ...]
     tests: tuple[Scalar, ...]
 
@@ -265,6 +248,8 @@ def scalars_of(plan: Plan) -> tuple[Scalar, ...]:
             return (*[e for _, e in plan.keys], *[e for _, c in plan.calls for e in c.scalars])
         case Sort():
             return tuple([k.value for k in plan.keys])
+        case Window():
+            return tuple([e for _, c in plan.calls for e in c.scalars])
     return ()
 
 
@@ -323,6 +308,8 @@ def with_inputs(plan: Plan, inputs: tuple[Plan, ...]) -> Plan:
             return Aggregate(inputs[0], plan.keys, plan.calls)
         case Sort():
             return Sort(inputs[0], plan.keys)
+        case Window():
+            return Window(inputs[0], plan.calls)
         case Limit():
             return Limit(inputs[0], plan.count, plan.offset)
         case SetOperation():
@@ -331,7 +318,8 @@ def with_inputs(plan: Plan, inputs: tuple[Plan, ...]) -> Plan:
 
 
 __all__ = [
-    "Aggregate", "AggregateCall", "Call", "Column", "Columns", "Domain", "Filter", "Join", "Limit",
-    "Literal", "Plan", "Project", "Scan", "SetOperation", "Sort", "SortKey", "TensorProgram",
-    "Values", "free_columns", "postorder", "scalars_of", "walk", "with_inputs",
+    "Aggregate", "AggregateCall", "Bound", "Call", "Column", "Columns", "Domain", "Filter", "Join",
+    "Limit", "Literal", "Plan", "Project", "Scan", "SetOperation", "Sort", "SortKey",
+    "TensorProgram", "Values", "Window", "WindowCall", "free_columns", "postorder", "scalars_of",
+    "walk", "with_inputs",
 ]

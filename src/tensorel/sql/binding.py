@@ -25,6 +25,7 @@ from tensorel.sql.scalars import Column, Scalar, conjuncts
 from tensorel.sql.scope import Numbers, Scope
 from tensorel.sql.subqueries import Subqueries
 from tensorel.sql.types import Type, common
+from tensorel.sql.windows import Windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Bound:
 
 Ctes = Mapping[str, Bound]
 _PARTS = ("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset",
-          "distinct", "with_")
+          "distinct", "with_", "qualify", "windows")
 
 
 def bound(text: str, catalog: Catalog, numbers: Numbers) -> Bound:
@@ -106,6 +107,11 @@ class _Binder:
         having = node.args.get("having")
         if having is not None:
             self._having(bind, having.this)
+        ordered, qualify = node.args.get("order"), node.args.get("qualify")
+        Windows(bind, node).run([*[i.node for i in items if i.value is None],
+                                 *[n for n in (ordered, qualify) if n is not None]])
+        if qualify is not None:
+            filtered(bind, qualify.this)
         return self._selected(bind, node, items)
 
     def _having(self, bind: Expressions, node: Node) -> None:
@@ -202,6 +208,8 @@ class _Binder:
             return plan
         if limit is not None and kind(limit) != "Limit":
             self.places.outside("FETCH", limit, "say LIMIT")
+        if limit is not None:
+            self.places.only(limit, "expression")
         return Limit(plan, None if limit is None else self._whole(limit.expression),
                      0 if offset is None else self._whole(offset.expression))
 

@@ -198,6 +198,19 @@ class Expressions:
 
     _ilike = _like
 
+    def _escape(self, node: Node) -> Scalar:
+        """A character that makes the next one of a pattern stand for itself."""
+        like = node.this
+        if kind(like) not in ("Like", "ILike"):
+            self.places.outside(f"{like.key.upper()} with ESCAPE", node)
+        self.places.only(like, "this", "expression", "negate")
+        found = self.call(kind(like).lower(), node, [like.this, like.expression, node.expression])
+        return negated(found) if like.args.get("negate") else found
+
+    def _window(self, node: Node) -> Scalar:
+        self.places.fail("a window function stands in SELECT, QUALIFY and ORDER BY", node,
+                         "compute it in a subquery")
+
     def _exists(self, node: Node) -> Scalar:
         return self.subqueries.exists(self, node.this)
 

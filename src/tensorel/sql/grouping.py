@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tensorel.sql.binding import Item
     from tensorel.sql.expressions import Expressions
 
-_CALLS = {
+CALLS = {
     "Count": "count", "Sum": "sum", "Avg": "avg", "Min": "min", "Max": "max", "Median": "median",
     "Stddev": "stddev", "StddevSamp": "stddev", "StddevPop": "stddev_pop", "Variance": "variance",
     "VariancePop": "var_pop", "LogicalAnd": "bool_and", "LogicalOr": "bool_or", "First": "first",
@@ -23,7 +23,7 @@ _CALLS = {
     "ArgMax": "arg_max", "ArgMin": "arg_min", "GroupConcat": "string_agg",
     "PercentileCont": "quantile", "WithinGroup": "",
 }
-_QUERIES = ("Select", "Union", "Intersect", "Except", "Subquery", "Window")
+_QUERIES = ("Select", "Union", "Intersect", "Except", "Subquery")
 
 
 def _is_call(node: Node) -> bool:
@@ -34,7 +34,7 @@ def _is_call(node: Node) -> bool:
         return _is_call(node.this)
     if name == "IgnoreNulls":
         return kind(node.this) == "AnyValue"
-    return name in _CALLS
+    return name in CALLS
 
 
 def aggregates_in(node: Node) -> Iterator[Node]:
@@ -43,6 +43,14 @@ def aggregates_in(node: Node) -> Iterator[Node]:
         yield node
         return
     if kind(node) in _QUERIES:
+        return
+    if kind(node) == "Window":  # its own function is none
+        while kind(node.this) in ("Filter", "IgnoreNulls", "RespectNulls"):
+            yield from [] if node.this.expression is None else aggregates_in(node.this.expression)
+            node = node.this
+        for part in [*node.this.iter_expressions(), *[
+                c for c in node.iter_expressions() if c is not node.this]]:
+            yield from aggregates_in(part)
         return
     for child in node.iter_expressions():
         yield from aggregates_in(child)
@@ -91,7 +99,7 @@ class Grouping:
     def _parts(self) -> list[Node]:
         """Where aggregates may stand."""
         found = [i.node for i in self.items if i.value is None]
-        for part in ("having", "order"):
+        for part in ("having", "order", "qualify"):
             if self.node.args.get(part) is not None:
                 found.append(self.node.args[part])
         return found
@@ -166,7 +174,7 @@ class Grouping:
             return "quantile", [order.this], keys, self._fraction(node.this)
         if kind(node) == "Anonymous":
             return str(node.this).lower(), list(node.expressions), keys, None
-        name = _CALLS[kind(node)]
+        name = CALLS[kind(node)]
         args = [node.this] if node.this is not None else []
         if args and kind(args[0]) == "Order":
             if name not in ORDERED:

@@ -94,9 +94,14 @@ def kind(node: Node) -> str:
     return type(node).__name__
 
 
+def names_in(text: str) -> frozenset[str]:
+    """The names that stand for relations in a text, as they are written."""
+    return frozenset(str(n.name) for n in parse(text).walk() if kind(n) == "Table")
+
+
 def relations_in(text: str) -> frozenset[str]:
-    """The names that stand for relations in a text, in small letters."""
-    return frozenset(str(n.name).lower() for n in parse(text).walk() if kind(n) == "Table")
+    """The same in small letters."""
+    return frozenset(n.lower() for n in names_in(text))
 
 
 def mentioned(text: str) -> frozenset[str] | None:

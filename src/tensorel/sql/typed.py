@@ -7,6 +7,7 @@ import datetime as dt
 from collections.abc import Sequence
 
 from tensorel.sql.functions import FUNCTIONS
+from tensorel.sql.intervals import WHOLE
 from tensorel.sql.parsing import Node, Places
 from tensorel.sql.scalars import Call, Literal, Scalar
 from tensorel.sql.types import NUMBERS, Type, common
@@ -98,11 +99,15 @@ class Typed:
         if isinstance(e, Literal) and e.type in NUMBERS and into.is_real:
             assert isinstance(e.value, (int, float))
             return Literal(float(e.value), into)
+        if isinstance(e, Literal) and e.type.is_real and into is Type.INTEGER:
+            assert isinstance(e.value, (int, float))
+            if abs(e.value) < WHOLE:
+                return Literal(round(e.value), into)
         if into not in _CASTS.get(e.type, ()):
             self.places.fail(f"a {e.type.value} cannot be cast to {into.value}", node)
-        from_text = e.type is Type.TEXT
-        return Call("cast", (e,), into, e.nullable or from_text,
-                    "lenient" if lenient and from_text else None)
+        may_fail = e.type is Type.TEXT or (e.type.is_real and into is Type.INTEGER)
+        return Call("cast", (e,), into, e.nullable or may_fail,
+                    "lenient" if lenient and may_fail else None)
 
 
 _BASIC = (*NUMBERS, Type.BOOLEAN, Type.TEXT)

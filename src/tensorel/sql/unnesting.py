@@ -24,6 +24,7 @@ from tensorel.sql.algebra import (
     Sort,
     SortKey,
     Values,
+    Window,
     free_columns,
 )
 from tensorel.sql.scalars import Call, Column, Literal, Scalar, compare, replaced
@@ -67,6 +68,8 @@ def with_scalars(plan: Plan, change: Callable[[Scalar], Scalar]) -> Plan:
         case Sort():
             return Sort(plan.input, tuple([
                 SortKey(change(k.value), k.descending, k.nulls_first) for k in plan.keys]))
+        case Window():
+            return Window(plan.input, tuple([(c, w.changed(change)) for c, w in plan.calls]))
     return plan
 
 
@@ -112,6 +115,11 @@ class _Unnesting:
                                        *self._through(known))), known
             case Aggregate():
                 return self._aggregate(plan)
+            case Window():
+                inner, known = self.push(plan.input)
+                by = tuple([c for c in known.values() if isinstance(c, Column)])
+                return Window(inner, tuple([(c, w.changed(lambda e: replaced(e, known), by))
+                                            for c, w in plan.calls])), known
             case Join():
                 return self._join(plan)
             case Sort():  # the order of a subquery means nothing without a limit

@@ -307,6 +307,17 @@ def group_members(groups: Groups) -> tuple[Positions, Positions]:
     return members, starts
 
 
+def members_of(ids: Positions, count: int) -> tuple[Positions, Positions]:
+    """The rows by numbers that they have, below ``count``, and where each number begins (and the
+    last one ends).
+
+    >>> [p.tolist() for p in members_of(np.array([2, 0, 2]), 3)]
+    [[1, 0, 2], [0, 1, 1, 3]]
+    """
+    starts, members = _matcher(ids.size).members(ids, count)
+    return members, starts
+
+
 def matches(left: Sequence[Any], right: Sequence[Any], left_valid: Any = None,
             right_valid: Any = None) -> tuple[Positions, Positions, int]:
     """Numbers for the keys of both sides, equal exactly where the keys are, and how many there

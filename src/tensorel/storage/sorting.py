@@ -21,6 +21,8 @@ Lines = tuple[IndexArray, IndexArray, ValueArray]
 UNSORTED, REPEATING, RISING = 0, 1, 2
 #: Shorter lists take NumPy a few milliseconds: less than to make or load a kernel.
 MIN_NATIVE_ENTRIES = 1 << 16
+#: Keys or words, numbers of entries, and the order of each entry of a longer list.
+SORT_BYTES = 24
 _BLOCK_ENTRIES = 1 << 15
 
 
@@ -133,8 +135,8 @@ def sort_coords(
     count = int(coords[order[0]].size) if order else 0
     if count < 2 or is_sorted(coords, order):
         return None
-    if count >= MIN_NATIVE_ENTRIES:  # keys or words, numbers of entries, and the order
-        require(24 * count, f"sorting {count} entries")
+    if count >= MIN_NATIVE_ENTRIES:
+        require(SORT_BYTES * count, f"sorting {count} entries")
     sorter = native(count)
     if sorter is not None:
         found = sorter.permutation([coords[a] for a in order], [shape[a] for a in order])

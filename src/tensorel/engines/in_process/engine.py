@@ -12,6 +12,7 @@ from weakref import ref
 
 import numpy as np
 
+from tensorel.algebra.convolutions import is_product
 from tensorel.base import memory_regions
 from tensorel.base.forks import renewed
 from tensorel.config import Config, current
@@ -29,7 +30,7 @@ from tensorel.errors import EngineError, MemoryLimitError
 from tensorel.ir.nodes import Source, Tensor
 from tensorel.kernels.lowering.nest import Slot
 from tensorel.plan.decisions import Decisions
-from tensorel.plan.definitions import FINITE, NO_FILLS
+from tensorel.plan.definitions import FINITE, NO_FILLS, OUTER_PRODUCT
 from tensorel.plan.explain import Actual
 from tensorel.plan.logical.dependencies import has_key
 from tensorel.plan.logical.windows import MAX_WHOLE_STEPS, windows
@@ -130,7 +131,8 @@ def _stores(to: ref[Stored], what: Axes) -> bool:
     known = {} if stored.derived.keys is None or stored.shared else stored.derived.keys
     found = known.get(what)
     if found is None:
-        found = known[what] = bool(np.isfinite(stored.arrays["val"]).all())
+        found = known[what] = is_product(to_dense(stored)) if what == OUTER_PRODUCT \
+            else bool(np.isfinite(stored.arrays["val"]).all())
         if not stored.shared:
             stored.derived.keys = known
     return found
@@ -212,7 +214,7 @@ def answers(found: PlanState, stored: Mapping[str, Stored]) -> list[bool]:
 
 def _is_key(stored: Stored, axes: Axes) -> bool:
     """Whether these axes are a key, which is asked at each run."""
-    if axes in (NO_FILLS, FINITE):
+    if axes in (NO_FILLS, FINITE, OUTER_PRODUCT):
         return _stores(ref(stored), axes)
     known = stored.derived.keys
     if known is None:

@@ -17,6 +17,7 @@ from tensorel.engines.in_process.plan_state import KernelState
 from tensorel.engines.in_process.relaunch import combined, is_private, launch_for
 from tensorel.ir.nodes import Const
 from tensorel.kernels.loopir.statements import Status
+from tensorel.kernels.lowering.cells import cell_loops
 from tensorel.kernels.lowering.compressed_rows import MAX_LISTED_COLUMNS
 from tensorel.kernels.lowering.nest import Assembly
 from tensorel.kernels.runtime.buffers import GrowBuffer
@@ -25,6 +26,7 @@ from tensorel.plan.slot_facts import index_dtype
 from tensorel.storage.convert import to_format
 from tensorel.storage.derived import Derived
 from tensorel.storage.format import PhysicalArrays
+from tensorel.storage.sorting import MIN_NATIVE_ENTRIES, SORT_BYTES
 from tensorel.storage.stored import Stored
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -286,9 +288,20 @@ def _bounds_of(counts: Array, total: int) -> Array:
 # -- lists ------------------------------------------------------------------------------------
 
 
+def _set_aside(job: Job) -> None:
+    """Leave room for sorting a list whose cells are come to again, so that what cannot be sorted
+    is not collected."""
+    row = sum([b.dtype.itemsize for b in job.ready.lowered.kernel.buffers])
+    room = job.control.budget
+    if room // row >= MIN_NATIVE_ENTRIES:
+        job.control.budget = max(room * row // (row + SORT_BYTES), MIN_NATIVE_ENTRIES * row)
+
+
 def _run_list(job: Job) -> Stored:
     nest, out, step = job.nest, job.out, job.step
     workers = job.workers
+    if not nest.reduced.isdisjoint(cell_loops(nest)[0]):
+        _set_aside(job)
     joined = _appended(job, job.ranges(workers), workers, job.scratch, lambda k, before: None)
     order = step.order or tuple(range(len(step.shape)))
     coords = [joined[f"idx{k}"] for k in range(len(out.axes))]

@@ -9,6 +9,7 @@
     equations    what joins look rows up by
     joining, grouping, ordering, combining   the operators
     ordered_aggregates   medians, modes, first and last
+    windows      functions of the rows around a row
     matrices     columns of blocks, and kernels on them
     executing    a whole plan
 

@@ -17,7 +17,13 @@ from tensorel.engines.rows.frames import (
 )
 from tensorel.engines.rows.matrices import Blocks, called
 from tensorel.engines.rows.pipelines import Pipelines
-from tensorel.engines.rows.scalars.dictionaries import by_rows, evaluated, pythonic
+from tensorel.engines.rows.scalars.dictionaries import (
+    by_rows,
+    evaluated,
+    is_checked,
+    pythonic,
+    rounded,
+)
 from tensorel.engines.rows.scalars.lowering import Lowering
 from tensorel.engines.rows.vectors import Array, Vector
 from tensorel.ir.build import compare, convert
@@ -135,6 +141,9 @@ class Rows:
     def _evaluated(self, frame: Frame, call: Call) -> Vector:
         varying = [a for a in call.args if not isinstance(a, Literal)]
         lowering = self.lowering(frame)
+        if is_checked(call):
+            (reals,) = self.cells_to_vectors(frame, [lowering.of(call.args[0])])
+            return rounded(call, reals.values, reals.valid)
         vectors = self.cells_to_vectors(frame, [lowering.of(a) for a in varying])
         if call.type is Type.MATRIX:
             assert self.blocks is not None

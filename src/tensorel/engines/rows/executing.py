@@ -13,6 +13,7 @@ from tensorel.engines.rows.joining import Joining
 from tensorel.engines.rows.matrices import Blocks
 from tensorel.engines.rows.ordering import limited, sorted_frame
 from tensorel.engines.rows.vectors import Vector, concatenated
+from tensorel.engines.rows.windows import windowed
 from tensorel.errors import EngineError
 from tensorel.sql.algebra import (
     Aggregate,
@@ -26,6 +27,7 @@ from tensorel.sql.algebra import (
     Sort,
     TensorProgram,
     Values,
+    Window,
     postorder,
 )
 from tensorel.sql.scalars import Column
@@ -42,8 +44,8 @@ class RelationData(Protocol):
         """Fields by name, all at once."""
 
 
-#: Runs a program of the calculus: the columns of its groups.
-RunProgram = Callable[[TensorProgram], "list[Vector]"]
+#: Runs a program of the calculus: the columns of its groups, None where only rows tell these.
+RunProgram = Callable[[TensorProgram], "list[Vector] | None"]
 
 
 def execute(plan: Plan, columns: Sequence[Column], sources: Mapping[str, RelationData],
@@ -105,6 +107,8 @@ class _Execution:
                 return Joining(self.rows, plan).run(inputs[0], inputs[1])
             case Aggregate():
                 return Grouping(self.rows, plan).run(inputs[0])
+            case Window():
+                return windowed(self.rows, plan, inputs[0])
             case Sort():
                 return sorted_frame(self.rows, plan, inputs[0], self.first.get(id(plan)))
             case Limit():
@@ -113,6 +117,9 @@ class _Execution:
                 return combined(self.rows, plan, inputs[0], inputs[1])
             case TensorProgram():
                 vectors = self.program(plan)
+                if vectors is None:
+                    by_rows = _Execution(self.sources, self.program, self.rows)
+                    vectors = by_rows.run(plan.by_rows, plan.columns)
                 return from_vectors(self.rows.arrays, len(vectors[0]),
                                     dict(zip(plan.columns, vectors)))
         raise EngineError(f"no operator runs {type(plan).__name__}")

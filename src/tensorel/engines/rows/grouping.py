@@ -20,17 +20,25 @@ from tensorel.engines.rows.matrices import is_matrix_sum, leaves_of, summed
 from tensorel.engines.rows.ordered_aggregates import ordered
 from tensorel.engines.rows.pipelines import Update
 from tensorel.engines.rows.vectors import Array, Vector
+from tensorel.errors import ArithmeticError_
 from tensorel.ir.build import convert
 from tensorel.ir.nodes import INT64, Call, Expr, const
 from tensorel.sql.aggregates import ORDERED
 from tensorel.sql.algebra import Aggregate, AggregateCall, SortKey
-from tensorel.sql.scalars import Scalar, is_null, negated
+from tensorel.sql.intervals import WHOLE, interval
+from tensorel.sql.scalars import Call as SqlCall
+from tensorel.sql.scalars import Column, Scalar, is_null, negated
 from tensorel.sql.scalars import both as conjunction
 from tensorel.sql.types import Type
 from tensorel.storage.key_matching import group_ids
+from tensorel.storage.limits import require
 
 _SUMS = ("sum", "avg", "stddev", "variance", "stddev_pop", "var_pop")
 _SQUARES = _SUMS[2:]
+#: More rows than a join makes.
+MANY = 2**40
+#: Sums of reals that are as large show that the whole numbers have more than 64 bits.
+LARGEST_SUM = 9.22e18
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -103,6 +111,8 @@ class Grouping:
             cells = [self.rows.arrays.cell(v) for v in vectors]
             number = digits.number(self.rows.arrays, cells)
             return Groups(frame, number, digits.slots, digits, cells, [])
+        require((56 + 16 * len(keys) + 8 * len(self.calls)) * frame.count,
+                f"groups of {frame.count} rows")
         found = group_ids([comparable(v) for v in vectors],
                           [None if v.valid is None else ~v.valid for v in vectors])
         at = self.rows.arrays.position(found.ids, ROW)
@@ -119,8 +129,7 @@ class Grouping:
             else:
                 makers.append(updates.of(c))
         there = updates.count(None) if groups.some else None
-        arrays = self.rows.pipelines.aggregate(
-            groups.frame, groups.number, groups.count, updates.made)
+        arrays = updates.run(groups.number, groups.count)
         vectors = []
         for k, (maker, (column, _)) in enumerate(zip(makers, self.node.calls)):
             found = counted[k] if maker is None else maker.vector(
@@ -180,8 +189,7 @@ class Grouping:
         updates = _Updates(self.rows, frame)
         maker = updates.of(AggregateCall(c.function, (column,)))
         number = self.rows.arrays.position(ids, ROW)
-        arrays = self.rows.pipelines.aggregate(frame, number, count, updates.made)
-        return maker.vector(result, arrays, self.rows, frame)
+        return maker.vector(result, updates.run(number, count), self.rows, frame)
 
 
 def _by_order(c: AggregateCall) -> AggregateCall:
@@ -210,6 +218,7 @@ class _Maker:
     count: int | None
     parts: tuple[int, ...]
     like: Cell | None
+    squares: int = 0  # of deviations from the mean, counted from the last on
 
     def vector(self, result: Type, arrays: Sequence[Array], rows: Rows, frame: Frame) -> Vector:
         """The values of all groups."""
@@ -225,10 +234,14 @@ class _Maker:
         if name == "any_value":
             return self._picked(found[0], there, rows, frame)
         if name == "sum":
+            if len(found) > 1 and bool((np.abs(found[1]) > LARGEST_SUM).any()):
+                raise ArithmeticError_("sql: a sum of whole numbers has more than 64 bits",
+                                       hint="sum them as CAST(x AS DOUBLE)")
             return Vector(result, found[0], there)
         if name in ("avg", *_SQUARES):
             assert counts is not None
-            return _moments(name, counts, found)
+            squares = arrays[len(arrays) - 1 - self.squares] if name != "avg" else None
+            return _moments(name, counts, found[0], squares)
         if name in ("bool_and", "bool_or"):
             return Vector(Type.BOOLEAN, found[0] > 0, there)
         if name == "product":
@@ -268,6 +281,7 @@ class _Updates:
         self.lowering = rows.lowering(frame)
         self.made: list[Update] = []
         self._known: dict[object, int] = {}
+        self._squares: dict[tuple[int, int, Expr, Expr | None], int] = {}
 
     def add(self, op: ops.Operator, value: Expr, condition: Expr | None) -> int:
         key = (op, value, condition)
@@ -279,6 +293,24 @@ class _Updates:
 
     def count(self, condition: Expr | None) -> int:
         return self.add(ops.add, const(1, INT64), condition)
+
+    def run(self, number: Expr | None, groups: int) -> list[Array]:
+        """The value of each update in each group, and behind them the sums of squares: these are of
+        deviations from means, which have to be known before. Sums of the squares themselves lose
+        all digits where the mean is far from zero."""
+        pipelines, arrays = self.rows.pipelines, self.rows.arrays
+        found = pipelines.aggregate(self.frame, number, groups, self.made)
+        if not self._squares:
+            return found
+        at = const(0, INT64) if number is None else number
+        second = []
+        for total, count, value, condition in self._squares:
+            with np.errstate(all="ignore"):
+                mean = found[total] / np.maximum(found[count], 1)
+            apart = Call(ops.subtract, (value, arrays.read(mean, at)))
+            second.append(Update(ops.add, Call(ops.multiply, (apart, apart)), condition))
+        squares = pipelines.aggregate(self.frame, number, groups, second)
+        return [*found, *reversed(squares)]
 
     def of(self, c: AggregateCall) -> _Maker:
         """The updates of one call."""
@@ -296,7 +328,7 @@ class _Updates:
         count = self.count(there)
         value = cell.value
         if c.function in _SUMS:
-            return _Maker(c, count, tuple(self._moments(c, value, there)), cell)
+            return self._of_sum(c, cell, count, there)
         if c.function == "product":
             product = self.add(ops.multiply, convert(value, FLOAT64), there)
             return _Maker(c, count, (product,), cell)
@@ -313,15 +345,28 @@ class _Updates:
         return _Maker(c, self.count(known), (self.add(op, convert(truth.true, INT64), known),),
                       None)
 
-    def _moments(self, c: AggregateCall, value: Expr, there: Expr | None) -> list[int]:
+    def _of_sum(self, c: AggregateCall, cell: Cell, count: int, there: Expr | None) -> _Maker:
         if c.function == "sum":
-            kept = value.dtype.kind == "f"
-            return [self.add(ops.add, convert(value, FLOAT64 if kept else INT64), there)]
-        real = convert(value, FLOAT64)
-        found = [self.add(ops.add, real, there)]
+            into = FLOAT64 if cell.value.dtype.kind == "f" else INT64
+            parts = [self.add(ops.add, convert(cell.value, into), there)]
+            if into is INT64 and not self._is_small(c.args[0]):
+                parts.append(self.add(ops.add, self.lowering.of(_as_real(c.args[0])).value, there))
+            return _Maker(c, count, tuple(parts), cell)
+        real = convert(cell.value, FLOAT64)
+        total, squares = self.add(ops.add, real, there), 0
         if c.function in _SQUARES:
-            found.append(self.add(ops.add, Call(ops.multiply, (real, real)), there))
-        return found
+            squares = self._squares.setdefault((total, count, real, there), len(self._squares))
+        return _Maker(c, count, (total,), cell, squares)
+
+    def _is_small(self, e: Scalar) -> bool:
+        """Whether a sum of values surely has 64 bits."""
+        def bounds(c: Column) -> tuple[int, int] | None:
+            vector = self.frame.cells[c].vector
+            return None if vector is None else vector.bounds
+
+        known = interval(e, bounds) if e.type is Type.INTEGER else (0, 1)
+        rows = MANY if self.frame.expands else self.frame.count
+        return known is not None and max(map(abs, known)) * rows < WHOLE
 
     def _position(self, c: AggregateCall, cell: Cell, where: Expr | None) -> _Maker:
         """The first row that has a value."""
@@ -329,20 +374,23 @@ class _Updates:
         return _Maker(c, self.count(there), (self.add(ops.minimum, ROW, there),), cell)
 
 
-def _moments(name: str, counts: Array, found: Sequence[Array]) -> Vector:
-    """Means and variances from sums."""
+def _as_real(e: Scalar) -> Scalar:
+    """The same in reals, which do not wrap around."""
+    if isinstance(e, SqlCall) and e.function in ("+", "-", "*", "negative"):
+        return SqlCall(e.function, tuple(map(_as_real, e.args)), Type.DOUBLE, e.nullable)
+    return SqlCall("cast", (e,), Type.DOUBLE, e.nullable)
+
+
+def _moments(name: str, counts: Array, sums: Array, squares: Array | None) -> Vector:
+    """Means from sums, and variances from the sums of squared deviations."""
     n = np.maximum(counts, 1).astype(np.float64)
     with np.errstate(all="ignore"):
-        mean = found[0] / n
         there = counts > 0
-        if name == "avg":
-            return Vector(Type.DOUBLE, mean, None if there.all() else there)
-        squares = np.maximum(found[1] - n * mean * mean, 0.0)
+        if squares is None:
+            return Vector(Type.DOUBLE, sums / n, None if there.all() else there)
         least = 1 if name.endswith("pop") else 2
         values = squares / (n if least == 1 else np.maximum(n - 1, 1))
         there = counts >= least
         if name.startswith("std"):
             values = np.sqrt(values)
     return Vector(Type.DOUBLE, values, None if there.all() else there)
-
-

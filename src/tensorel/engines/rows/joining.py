@@ -35,7 +35,7 @@ from tensorel.ir.nodes import INT64, Call, Expr, const
 from tensorel.sql.algebra import Join
 from tensorel.sql.scalars import Column, Scalar
 from tensorel.sql.types import Type
-from tensorel.storage.key_matching import group_ids, pairs, rows_with_match
+from tensorel.storage.key_matching import group_ids, members_of, pairs, rows_with_match
 from tensorel.storage.limits import require
 
 
@@ -157,10 +157,7 @@ class Joining:
         table[numbers] = members
         if bool((table[numbers] == members).all()):
             return Lookup(digits, table)
-        order = np.argsort(numbers, kind="stable")
-        counts = np.bincount(numbers, minlength=digits.slots)
-        starts = np.zeros(digits.slots + 1, np.int64)
-        np.cumsum(counts, out=starts[1:])
+        order, starts = members_of(numbers, digits.slots)
         return Lookup(digits, None, starts, members[order])
 
     def _probe(self, left: Frame, keys: Sequence[Vector]) -> tuple[list[Cell], list[Expr]]:

@@ -60,7 +60,8 @@ def _quantile(values: Array, starts: Array, counts: Array, call: AggregateCall) 
     a = real[np.minimum(starts + low, last)]
     b = real[np.minimum(starts + high, last)]
     with np.errstate(invalid="ignore"):
-        between: Array = np.where(place > low, a + (b - a) * (place - low), a)
+        share = place - low  # of b; of an infinity, too, where the other is a number
+        between: Array = np.where(place > low, a * (1 - share) + b * share, a)
     return between
 
 

@@ -73,12 +73,36 @@ class Update:
         if self.op in (ops.add, ops.multiply):
             return int(self.op is ops.multiply)
         if self.dtype is FLOAT64:
-            return np.inf if self.op is ops.minimum else -np.inf
+            return np.nan if self.op is ops.minimum else -np.inf
         limits = np.iinfo(np.int64)
         return limits.max if self.op is ops.minimum else limits.min
 
     def combined(self, old: Expr) -> Expr:
-        return Call(self.op, (old, convert(self.value, self.dtype)))
+        """nan is above all other numbers: the least is no nan where there is another value."""
+        value = convert(self.value, self.dtype)
+        if self.op is ops.minimum and self.dtype is FLOAT64:
+            less = Call(ops.logical_or, (Call(ops.less, (value, old)), Call(ops.isnan, (old,))))
+            return Call(ops.where, (less, value, old))
+        return Call(self.op, (old, value))
+
+    def where_it_holds(self, old: Expr) -> Expr:
+        """The same for all rows. Sums get zeros: a loop adds terms in any order, and does not
+        know what else depends on the sum before."""
+        if self.condition is None:
+            return self.combined(old)
+        if self.op is ops.add:
+            zero = const(0, self.dtype)
+            term = Call(ops.where, (self.condition, convert(self.value, self.dtype), zero))
+            return Call(ops.add, (old, term))
+        return Call(ops.where, (self.condition, self.combined(old), old))
+
+    @property
+    def ufunc(self) -> np.ufunc:
+        """The same of accumulators."""
+        if self.op is ops.minimum and self.dtype is FLOAT64:
+            return np.fmin
+        return {ops.add: np.add, ops.multiply: np.multiply, ops.minimum: np.minimum,
+                ops.maximum: np.maximum}[self.op]
 
 
 class Pipelines:
@@ -221,10 +245,7 @@ class Pipelines:
         first = [Assign(s, const(u.start, u.dtype)) for s, u in zip(sums, updates)]
         sink: list[Stmt] = []
         for s, u in zip(sums, updates):
-            value = u.combined(s)
-            if u.condition is not None:
-                value = Call(ops.where, (u.condition, value, s))
-            sink.append(Assign(s, value))
+            sink.append(Assign(s, u.where_it_holds(s)))
         outs = [statements.array(f"out{k}", u.dtype) for k, u in enumerate(updates)]
         parts = _parts(updates)
         body = (*first, *self._loop(frame, tuple(sink), parts),
@@ -235,6 +256,25 @@ class Pipelines:
         self._each(len(spans), lambda k, worker: kernel.bind(
             [*[m[0][k:k + 1] for m in made], *arrays], (), numbers)(*spans[k], self.control))
         return [_reduced(u, m[0]) for u, m in zip(updates, made)]
+
+    def running(self, rows: int, new: Expr, updates: Sequence[Update]) -> list[Array]:
+        """For each update its value in all rows of a group up to each row. Groups lie one after the
+        other; ``new``: the first row of one."""
+        sums = [Local(f"sum{k}", u.dtype) for k, u in enumerate(updates)]
+        outs = [statements.array(f"out{k}", u.dtype) for k, u in enumerate(updates)]
+        first: list[Stmt] = [Assign(s, const(u.start, u.dtype)) for s, u in zip(sums, updates)]
+        sink: list[Stmt] = [If(new, tuple(first))]
+        for s, u, o in zip(sums, updates, outs):
+            change = Assign(s, u.combined(s))
+            sink += [change if u.condition is None else If(u.condition, (change,)),
+                     Store(o, ROW, s)]
+        frame, parts = Frame(rows, (), {}), [new, *_parts(updates)]
+        body = (*first, *self._loop(frame, tuple(sink), parts))
+        kernel, arrays, numbers = self._kernel(body, frame, parts, outs, ())
+        made = [memory_regions.empty(rows, u.dtype) for u in updates]
+        self._each(1, lambda k, worker: kernel.bind([*made, *arrays], (), numbers)(
+            0, rows, self.control))
+        return made
 
     # -- kernels -----------------------------------------------------------------------------
     def _loop(self, frame: Frame, sink: tuple[Stmt, ...], used: Iterable[Expr]
@@ -332,12 +372,10 @@ def _merged(found: list[dict[DType, Array]], updates: Sequence[Update], widths: 
         parts = [f[u.dtype][k::w] for f in found]
         out = np.ascontiguousarray(parts[0])
         for p in parts[1:]:
-            out = np.asarray(u.op(out, p))
+            out = np.asarray(u.ufunc(out, p))
         result.append(out)
     return result
 
 
 def _reduced(u: Update, parts: Array) -> Array:
-    ufuncs = {ops.add: np.add, ops.multiply: np.multiply, ops.minimum: np.minimum,
-              ops.maximum: np.maximum}
-    return np.asarray([ufuncs[u.op].reduce(parts)], u.dtype)
+    return np.asarray([u.ufunc.reduce(parts)], u.dtype)

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorel.algebra.ops import DType
-from tensorel.blocks.cells import Copies
-from tensorel.blocks.layout import Box, Layout
+from tensorel.blocks.planning.cells import Copies
+from tensorel.blocks.steps.layout import Box, Layout
 from tensorel.engines.protocol import Placed
 from tensorel.ir.nodes import Const
 

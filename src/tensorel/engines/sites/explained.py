@@ -6,7 +6,7 @@ import html
 from typing import Any
 
 from tensorel.base.records import dataclass
-from tensorel.blocks.block_plan import BlockPlan
+from tensorel.blocks.planning.block_plan import BlockPlan
 from tensorel.storage.limits import show_bytes
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorel.algebra.ops import DType
-from tensorel.blocks.cells import Copies
-from tensorel.blocks.layout import FREE, Layout
-from tensorel.blocks.spread import of_blocks, of_entries
+from tensorel.blocks.planning.cells import Copies
+from tensorel.blocks.steps.layout import FREE, Layout
+from tensorel.blocks.steps.spread import of_blocks, of_entries
 from tensorel.config import Config
 from tensorel.engines.in_process.engine import known_of
 from tensorel.engines.sites.blocked import Blocked
@@ -43,7 +43,7 @@ class Operands:
         self.data: dict[str, Stored | Blocked] = {}
         self.known: list[Known] = []
         self.layouts: dict[str, Layout] = {}
-        self.fills: dict[str, Const] = {}
+        self.fills: Mapping[str, Const] = {}
         self.copies: dict[str, tuple[Copies, ...]] = {}
         slots: dict[Tensor, Tensor] = {}
         for source in [n for n in postorder(*nodes) if isinstance(n, Source)]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorel.blocks.access import Loops
-from tensorel.blocks.block_plan import AliasStep, BlockPlan, GridStep, WholeStep
-from tensorel.blocks.cells import NOWHERE, Copies
-from tensorel.blocks.layout import Box, Layout
-from tensorel.blocks.streaming import AT_ONCE
+from tensorel.blocks.planning.block_plan import AliasStep, BlockPlan, GridStep, WholeStep
+from tensorel.blocks.planning.cells import NOWHERE, Copies
+from tensorel.blocks.planning.streaming import AT_ONCE
+from tensorel.blocks.steps.access import Loops
+from tensorel.blocks.steps.layout import Box, Layout
 from tensorel.config import Config
 from tensorel.engines.sites import work
 from tensorel.engines.sites.blocked import Blocked
 from tensorel.engines.sites.cluster import Cluster, Shared, Task, size_of
+from tensorel.engines.sites.fusing import fused
 from tensorel.ir.nodes import Const, Source, Tensor, const
 from tensorel.ir.replacing import replaced
 from tensorel.storage.stored import Stored
@@ -36,6 +37,7 @@ class Scheduler:
         self._config = replace(config, engine=None, check=False, threads=cluster.threads)
         self.tasks: list[Task] = []
         self._cells: set[int] = set()
+        self._light: set[int] = set()
         self.made: list[int] = []  # all that this plan makes, results included
         self.lies: dict[str, tuple[Layout, Numbers]] = {}
         self._pieces: dict[tuple[int, Box, int], int] = {}
@@ -57,8 +59,10 @@ class Scheduler:
                     self.lies[step.name] = self.lies[step.of]
 
     def task(self, site: int, call: Any, needs: Sequence[int] = (), note: str = "",
-             flops: float = 0.0, shared: tuple[Shared, ...] = ()) -> int:
+             flops: float = 0.0, shared: tuple[Shared, ...] = (), light: bool = False) -> int:
         number = self.cluster.number()
+        if light:
+            self._light.add(number)
         call = partial(work.under, self._config, call)
         self.tasks.append(Task(number, site, call, tuple(needs), flops, note, shared))
         self.made.append(number)
@@ -80,7 +84,7 @@ class Scheduler:
             shape = tuple([hi - lo for lo, hi in box])
             if isinstance(data, Blocked):
                 call: Any = partial(work.part_of, box, data.dtype, data.fill) if data.whole \
-                    else partial(work.made, at, shape, data.dtype, data.fill)
+                    else _making(data, box, shape)
             else:
                 whole = all(n == m for n, m in zip(shape, data.shape))
                 block = work.with_fill(data, data.fill_const) if whole else work.cut(box, data)
@@ -90,9 +94,9 @@ class Scheduler:
             numbers[at] = self.task(site, call, (), f"block {at} of {name}", 0.0, shared)
         self.lies[name] = layout, numbers
 
-    def in_order(self) -> list[Task]:
+    def in_order(self, wanted: Container[int]) -> list[Task]:
         """The tasks, each after those that it alone needs: what comes into being for one cell is
-        used before what comes for the next."""
+        used before what comes for the next. ``wanted``: results that are asked for."""
         tasks = {t.number: t for t in self.tasks}
         needed = {n for t in self.tasks for n in t.needs}
         found: dict[int, Task] = {}
@@ -105,7 +109,9 @@ class Scheduler:
                 continue
             stack.pop()
             found[n] = tasks[n]
-        return self._paced(list(found.values())) if self.plan.streamed else list(found.values())
+        if self.plan.streamed:
+            return self._paced(list(found.values()))
+        return fused(list(found.values()), self._light, wanted)
 
     def _paced(self, tasks: Sequence[Task]) -> list[Task]:
         """What comes into being for a cell waits until the cell before the one before it is done:
@@ -179,7 +185,7 @@ class Scheduler:
         found = self._pieces.get((number, inside, site))
         if found is None:
             found = self._pieces[number, inside, site] = self.task(
-                site, partial(work.cut, inside), (number,), f"a part of {name}")
+                site, partial(work.cut, inside), (number,), f"a part of {name}", light=True)
         return found
 
     def _on_grid(self, step: GridStep) -> None:
@@ -237,7 +243,7 @@ class Scheduler:
             if part != box:
                 inside = tuple([(lo - low, hi - low) for (lo, hi), (low, _) in zip(part, box)])
                 call = work.cut if neutral is None else work.cut_partial
-                number = self.task(site, partial(call, inside), (number,))
+                number = self.task(site, partial(call, inside), (number,), light=True)
             sums.append(number)
         total, *others = sums
         if neutral is None:
@@ -247,7 +253,7 @@ class Scheduler:
             total = self.task(home, partial(work.add, op, neutral), (total, other), note)
         shape = tuple([hi - lo for lo, hi in part])
         return self.task(home, partial(work.finish, self.fills[step.name], shape, neutral),
-                         (total,), note)
+                         (total,), note, light=True)
 
     def _operands(self, step: GridStep, boxes: Sequence[Box], site: int
                   ) -> tuple[tuple[work.Operand, ...], list[int]]:
@@ -310,6 +316,18 @@ class Scheduler:
             found.append(self.task(site, partial(work.put, put, at, operand), needs,
                                    f"writing block {at}"))
         return found
+
+
+def _making(data: Blocked, box: Box, shape: tuple[int, ...]) -> Any:
+    """What makes a box of a tensor: one of its blocks, or several beside each other."""
+    tiles = data.layout.overlapping(box)
+    if len(tiles) == 1:
+        return partial(work.made, tiles[0][0], shape, data.dtype, data.fill)
+    offsets = [tuple([lo - low for (lo, _), (low, _) in zip(part, box)]) for _, part in tiles]
+    shapes = [tuple([hi - lo for lo, hi in part]) for _, part in tiles]
+    operand = work.Operand(shape, data.dtype, data.fill, tuple(offsets))
+    return partial(work.made_together, operand, tuple(
+        zip([key for key, _ in tiles], shapes)))
 
 
 def _identity(loops: Loops) -> Const:

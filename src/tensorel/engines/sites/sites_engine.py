@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from tensorel.algebra.ops import DType
-from tensorel.blocks.block_plan import BlockPlan
-from tensorel.blocks.cells import Rates
-from tensorel.blocks.layout import FREE, Layout
-from tensorel.blocks.logical import steps_of
-from tensorel.blocks.planner import plan_blocks
+from tensorel.blocks.planning.block_plan import BlockPlan
+from tensorel.blocks.planning.cells import Rates
+from tensorel.blocks.planning.planner import plan_blocks
+from tensorel.blocks.steps.layout import FREE, Layout
+from tensorel.blocks.steps.logical import steps_of
 from tensorel.config import Config
 from tensorel.engines.protocol import (
     Counts,
@@ -28,6 +28,7 @@ from tensorel.engines.protocol import (
 from tensorel.engines.sites.blocked import Blocked
 from tensorel.engines.sites.cluster import Cluster
 from tensorel.engines.sites.explained import BlockExplanation
+from tensorel.engines.sites.known_plans import Known, KnownPlans, key_of
 from tensorel.engines.sites.operands import INDEX_BYTES, Operands, bind_blocks, with_bytes
 from tensorel.engines.sites.scheduling import Scheduler
 from tensorel.errors import EngineError, UnsupportedError
@@ -48,6 +49,7 @@ class SitesEngine(Engine):
     def __init__(self, cluster: Cluster, planner: str = "both", rates: Rates | None = None) -> None:
         self.cluster, self.planner, self.rates = cluster, planner, rates
         self.name = cluster.kind
+        self._plans = KnownPlans()
         self._closed = False
 
     # -- the protocol ---------------------------------------------------------------------------
@@ -137,12 +139,17 @@ class SitesEngine(Engine):
     def _planned(self, nodes: Sequence[Tensor], config: Config, keep: bool = True
                  ) -> tuple[Operands, BlockPlan]:
         bound = bind_blocks(self, nodes, config)
-        program = steps_of(bound.roots, bound.known, config)
-        bound.fills = {d.name: d.fill if d.fill is not None else fill_of(d.tensor)
-                       for d in program.definitions}
-        return bound, plan_blocks(
-            program, bound.layouts, self.cluster.sites, self.cluster.memory, self.planner,
-            self.rates, bound.copies, keep)
+        key = key_of(bound, config, self.planner, self.rates, keep)
+        known = self._plans.find(key)
+        if known is None:
+            program = steps_of(bound.roots, bound.known, config)
+            fills = {d.name: d.fill if d.fill is not None else fill_of(d.tensor)
+                     for d in program.definitions}
+            known = self._plans.add(key, Known(plan_blocks(
+                program, bound.layouts, self.cluster.sites, self.cluster.memory, self.planner,
+                self.rates, bound.copies, keep), fills))
+        bound.fills = known.fills
+        return bound, known.plan
 
     def _run(self, nodes: Sequence[Tensor], config: Config
              ) -> tuple[Scheduler, Operands, BlockPlan]:
@@ -157,7 +164,8 @@ class SitesEngine(Engine):
         """Run the tasks of a plan until these results are there; others go after their last use."""
         keep = {*wanted, *scheduler.kept}
         try:
-            self.cluster.start(scheduler.in_order(), [n for n in scheduler.made if n not in keep])
+            self.cluster.start(scheduler.in_order(keep),
+                               [n for n in scheduler.made if n not in keep])
             self.cluster.wait(keep)
         except BaseException:
             self.cluster.release(scheduler.made)

@@ -12,7 +12,7 @@ import numpy as np
 from tensorel import config as settings
 from tensorel.algebra.ops import DType, Operator
 from tensorel.base.records import dataclass
-from tensorel.blocks.layout import Box
+from tensorel.blocks.steps.layout import Box
 from tensorel.config import Config
 from tensorel.engines.evaluation import evaluate
 from tensorel.engines.skeletons import program_like
@@ -71,6 +71,22 @@ def made(key: tuple[int, ...], shape: tuple[int, ...], dtype: DType, fill: Const
         block = convert.from_coo(coo.coords, coo.values.astype(dtype), shape, fill=fill.value,
                                  format=block.format)
     return with_fill(block, fill)
+
+
+def made_together(operand: Operand, blocks: Sequence[tuple[tuple[int, ...], tuple[int, ...]]],
+                  f: Callable[..., Any]) -> Block:
+    """The blocks that a user's function gives for some keys, as one. ``blocks``: their keys and
+    shapes, by the offsets of the operand."""
+    found = []
+    for key, shape in blocks:
+        try:
+            found.append(made(key, shape, operand.dtype, operand.fill, f))
+        except BaseException as problem:
+            problem.add_note(f"in block {key}")
+            raise
+    if all(b is None for b in found):
+        return None
+    return with_fill(together(operand, found), operand.fill)
 
 
 def part_of(box: Box, dtype: DType, fill: Const, f: Callable[..., Any]) -> Block:

@@ -91,6 +91,11 @@ class Tensor(Operators, Reductions, Shaping, Indexing, Sorting, Relations, Label
         """Bytes that its arrays take; computes a lazy tensor."""
         return stored_of(self).nbytes
 
+    def __sizeof__(self) -> int:
+        """Bytes for schedulers that count memory: what is held already; nothing is computed."""
+        held = self.program.data or self.program.result
+        return object.__sizeof__(self) + (0 if held is None else held.nbytes)
+
     @property
     def stored(self) -> Stored:
         """The format and its physical arrays; computes a lazy tensor."""

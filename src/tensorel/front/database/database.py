@@ -220,7 +220,7 @@ class Database(MutableMapping[str, "Tensor"]):
         given |= {n: self[n] for n in sorted(names - given.keys()) if n in declared}
         return _language().sdql(text, **given)  # type: ignore[no-any-return]
 
-    def sql(self, text: str, **relations: object) -> Query:
+    def sql(self, text: str, /, **relations: object) -> Query:
         """The rows of an SQL query over the database's tensors and relations given, lazily.
 
         >>> import tensorel as tr

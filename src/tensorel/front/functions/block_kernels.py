@@ -13,8 +13,8 @@ import numpy as np
 
 from tensorel import config as settings
 from tensorel.algebra import ops
-from tensorel.blocks.kernels import Kernel, Outline
-from tensorel.blocks.tiles import Shape, constant, is_same
+from tensorel.blocks.relations.kernels import Kernel, Outline
+from tensorel.blocks.relations.tiles import Shape, constant, is_same
 from tensorel.engines.annihilation import is_finite
 from tensorel.engines.evaluation import evaluate
 from tensorel.engines.programs import Program

@@ -60,9 +60,9 @@ def _axes(axis: object, ndim: int, count: int, name: str) -> tuple[int, ...]:
 
 
 def windows(x: object, sizes: int | Sequence[int], *, axis: int | Sequence[int] | None = None,
-            step: int | Sequence[int] = 1) -> Tensor:
+            step: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1) -> Tensor:
     """All windows of the sizes along axes (the last ones, if none is named), as new last axes:
-    ``windows(x, 3)[i, k]`` is ``x[i * step + k]``. Nothing is copied.
+    ``windows(x, 3)[i, k]`` is ``x[i * step + k * dilation]``. Nothing is copied.
 
     >>> import tensorel as tr
     >>> tr.windows([1, 2, 3, 4], 2).tolist()
@@ -75,23 +75,26 @@ def windows(x: object, sizes: int | Sequence[int], *, axis: int | Sequence[int] 
     extents = _each(sizes, count, "windows: size")
     axes = _axes(axis, t.ndim, count, "windows")
     steps = dict(zip(axes, _each(step, count, "windows: step")))
+    apart = dict(zip(axes, _each(dilation, count, "windows: dilation")))
     places = {k: n for n, k in enumerate(axes, t.ndim)}
     shape = list(t.shape)
     for k, size in zip(axes, extents):
-        if size > t.shape[k]:
-            raise ShapeError(f"windows: a window of {size} along axis {k}, which has {t.shape[k]}")
-        shape[k] = (t.shape[k] - size) // steps[k] + 1
+        reach = (size - 1) * apart[k] + 1
+        if reach > t.shape[k]:
+            raise ShapeError(f"windows: a window of {reach} along axis {k}, which has {t.shape[k]}",
+                             hint="tr.pad makes the axis longer")
+        shape[k] = (t.shape[k] - reach) // steps[k] + 1
     shape += extents
     at = indices(len(shape))
     read = ir.Read(t.node, tuple([
-        plus(times(steps[k], at[k]), at[places[k]]) if k in places else at[k]
+        plus(times(steps[k], at[k]), times(apart[k], at[places[k]])) if k in places else at[k]
         for k in range(t.ndim)]))
     return wrap(ir.Lambda(axes_of(shape), read))
 
 
 def correlate(x: object, kernel: object, mode: str = "valid", *,
               axis: int | Sequence[int] | None = None, step: int | Sequence[int] = 1,
-              dilation: int | Sequence[int] = 1, padding: str = "zeros") -> Tensor:
+              dilation: int | Sequence[int] = 1, padding: object = "zeros") -> Tensor:
     """As ``convolve`` with the conjugated kernel turned round along all of its axes, as SciPy has
     it: sums of windows times the kernel.
 
@@ -106,7 +109,7 @@ def correlate(x: object, kernel: object, mode: str = "valid", *,
 
 def convolve(x: object, kernel: object, mode: str = "full", *,
              axis: int | Sequence[int] | None = None, step: int | Sequence[int] = 1,
-             dilation: int | Sequence[int] = 1, padding: str = "zeros") -> Tensor:
+             dilation: int | Sequence[int] = 1, padding: object = "zeros") -> Tensor:
     """The convolution with a kernel along as many axes as it has (the last ones, if none is
     named). ``mode``: "full", "same" (as large as ``x``, the middle of the full one), or "valid"
     (without what lies beyond the ends). ``step``: between places of the result; ``dilation``:
@@ -123,10 +126,13 @@ def convolve(x: object, kernel: object, mode: str = "full", *,
 
 
 def _correlated(name: str, x: object, kernel: Tensor, mode: str, axis: Any, step: object,
-                dilation: object, padding: str) -> Tensor:
+                dilation: object, padding: object) -> Tensor:
     t, rank = asarray(x), kernel.ndim
-    if mode not in MODES or padding not in PADDINGS:
-        known = MODES if mode not in MODES else tuple(PADDINGS)
+    beyond: object = 0 if isinstance(padding, str) else padding
+    fits = padding in PADDINGS if isinstance(padding, str) else isinstance(
+        padding, int | float | complex | np.number)
+    if mode not in MODES or not fits:
+        known = MODES if mode not in MODES else (*PADDINGS, "a number")
         raise ValueError_(f"{name}: {mode if mode not in MODES else padding!r} is not known",
                           hint=f"one of {', '.join(known)}")
     if rank == 0 or 0 in kernel.shape:
@@ -139,7 +145,7 @@ def _correlated(name: str, x: object, kernel: Tensor, mode: str, axis: Any, step
         widths = [(0, 0)] * t.ndim
         for k, n in reach.items():
             widths[k] = (n, n) if mode == "full" else (n - n // 2, n // 2)
-        t = pad(t, widths, mode=PADDINGS[padding])
+        t = pad(t, widths, PADDINGS[padding] if isinstance(padding, str) else "constant", beyond)
     shape = list(t.shape)
     for k in axes:
         if reach[k] >= t.shape[k]:

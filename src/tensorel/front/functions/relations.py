@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorel.algebra import ops
-from tensorel.blocks import checks, computing
-from tensorel.blocks import relation as blocks
-from tensorel.blocks.keys import Key, as_keys, find
-from tensorel.blocks.tiles import Edges, Shape, constant, edges_of
+from tensorel.blocks.relations import checks, computing
+from tensorel.blocks.relations import relation as blocks
+from tensorel.blocks.relations.keys import Key, as_keys, find
+from tensorel.blocks.relations.tiles import Edges, Shape, constant, edges_of
 from tensorel.errors import KeyError_, ShapeError, TypeError_, ValueError_
 from tensorel.front.array.base import Base, as_shape, from_stored
 from tensorel.front.array.convert import asarray, copied, is_scipy, stored_of

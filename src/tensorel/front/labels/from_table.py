@@ -52,13 +52,13 @@ def from_table(table: Any, keys: Sequence[str] | str, value: str | Sequence[str]
     >>> T.labels[0].tolist(), T.to_numpy().tolist()
     (['a', 'b'], [[2.0, 0.0], [5.0, 7.0]])
     """
-    axes = [keys] if isinstance(keys, str) else list(keys)
+    axes = _listed("keys", keys)
     if not axes:
         raise TypeError_("from_table: name at least one key column")
     if len(set(axes)) < len(axes):
         raise TypeError_(f"from_table: keys {axes} name a column twice")
-    values = [] if value is None else [value] if isinstance(value, str) else list(value)
-    limits = dict(ranges or {})
+    values = [] if value is None else _listed("value", value)
+    limits = _limits(ranges or {})
     source = open_table(table)
     check_names([*axes, *values, *limits], source.names)
     held = source.read(list(dict.fromkeys([*axes, *values, *limits])), limits)
@@ -69,6 +69,23 @@ def from_table(table: Any, keys: Sequence[str] | str, value: str | Sequence[str]
     if value is not None and not isinstance(value, str):
         return tensors
     return next(iter(tensors.values()))
+
+
+def _listed(what: str, names: Sequence[str] | str) -> list[str]:
+    """Names of columns, of which one may stand alone."""
+    found = [names] if isinstance(names, str) else names
+    if not isinstance(found, list | tuple) or not all(isinstance(n, str) for n in found):
+        raise TypeError_(f"from_table: {what} is {names!r}",
+                         hint="say the name of a column, or a list of names")
+    return list(found)
+
+
+def _limits(ranges: Mapping[str, Range]) -> dict[str, Range]:
+    if not isinstance(ranges, Mapping) or not all(
+            isinstance(r, tuple | list) and len(r) == 2 for r in ranges.values()):
+        raise TypeError_(f"from_table: ranges is {ranges!r}",
+                         hint='give the least and the largest value, e.g. {"day": (1, None)}')
+    return {name: (low, high) for name, (low, high) in ranges.items()}
 
 
 def _encoded(table: Table, keys: Sequence[str], left_out: Mask | None) -> list[Encoded]:

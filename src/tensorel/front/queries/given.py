@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
@@ -134,6 +135,16 @@ class GivenTensor(Given):
         values = self._entries[1]
         return float(values.min()) if values.size else 0.0
 
+    def whole_bounds(self, name: str) -> tuple[int, int] | None:
+        """The least and the largest of the whole numbers of a field."""
+        field = next(f for f in self.fields if f.name == name)
+        if field.axis is not None:
+            return (0, max(self.tensor.shape[field.axis] - 1, 0)) if field.is_index else None
+        values = self._entries[1]
+        if values.dtype.kind not in "iub":
+            return None
+        return (int(values.min()), int(values.max())) if values.size else (0, 0)
+
     def read(self, names: Sequence[str]) -> Mapping[str, Vector]:
         coords, values = self._entries
         known = {f.name: f for f in self.fields}
@@ -143,10 +154,8 @@ class GivenTensor(Given):
             if axis is not None and known[name].labels is not None:
                 found[name] = self.label_vector(axis).take(coords[axis])
                 continue
-            array = values if axis is None else coords[axis]
-            if array.dtype == np.float16:
-                array = array.astype(np.float32)
-            found[name] = Vector(known[name].type, array)
+            found[name] = _plain(f"{self.name}.{name}", values, None) if axis is None else (
+                Vector(Type.INTEGER, coords[axis]))
         return found
 
 
@@ -157,7 +166,7 @@ class GivenTable(Given):
         source = open_table(table)
         names = [n for n in source.names if mentioned is None or n.lower() in mentioned]
         self.table: Table = source.read(names or list(source.names[:1]))
-        self.vectors = {n: _vector(f"{name}.{n}", c) for n, c in self.table.items()}
+        self.vectors = {n: vector_of_column(f"{name}.{n}", c) for n, c in self.table.items()}
 
     @property
     def rows(self) -> int:
@@ -204,6 +213,9 @@ def given(name: str, x: object, mentioned: frozenset[str] | None) -> Given:
         return GivenVectors({n: _of_result(n, c) for n, c in x.held().items()})
     if not isinstance(x, Base) and (isinstance(x, Table) or is_table(x)):
         return GivenTable(name, x, mentioned)
+    if isinstance(x, str | os.PathLike):
+        raise TypeError_(f"sql: {name} is the path {os.fspath(x)!r}, which is no table",
+                         hint="tables are Parquet and CSV files; tensors are read by tr.read")
     return GivenTensor(name, asarray(x))
 
 
@@ -216,7 +228,8 @@ def _distinct(v: Vector) -> int | None:
     return None if bounds is None else min(bounds[1] - bounds[0] + 1, max(len(v), 1))
 
 
-def _vector(name: str, column: Column) -> Vector:
+def vector_of_column(name: str, column: Column) -> Vector:
+    """A column of a table; of one that lives on, once."""
     found = _encoded.get(column)
     if found is None:
         found = _encoded[column] = _read(name, column)

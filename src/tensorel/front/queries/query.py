@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
@@ -10,14 +11,17 @@ import numpy as np
 from tensorel.base.records import cached_property, dataclass
 from tensorel.engines.rows.executing import execute
 from tensorel.engines.rows.vectors import Vector
+from tensorel.errors import ParseError
 from tensorel.front.array.base import from_stored
 from tensorel.front.array.tensor import Tensor
 from tensorel.front.functions.relations import TensorRelation, relation
 from tensorel.front.queries.given import Given, GivenVectors, given
+from tensorel.front.queries.given_files import GivenParquet
 from tensorel.front.queries.tensor_programs import TensorPrograms
 from tensorel.front.queries.tiles import BlockPool, GivenTiles
 from tensorel.front.relations.relation_result import Relation
 from tensorel.io.libraries.result_columns import ResultColumn
+from tensorel.io.tables.parquet import is_parquet
 from tensorel.sql.algebra import (
     Aggregate,
     Filter,
@@ -34,6 +38,7 @@ from tensorel.sql.binding import bound
 from tensorel.sql.optimizer.estimates import Estimates
 from tensorel.sql.optimizer.passes import optimized
 from tensorel.sql.optimizer.printing import shown
+from tensorel.sql.optimizer.ranges import bounds_of
 from tensorel.sql.parsing import mentioned, relations_in
 from tensorel.sql.scalars import Column
 from tensorel.sql.scope import Numbers
@@ -41,6 +46,7 @@ from tensorel.sql.types import Type
 from tensorel.storage.convert import to_dense
 
 SHOWN_ROWS = 20
+TOO_DEEP = "an expression here is nested too deep, or too long"
 _DTYPES = {Type.DATE: "M8[D]", Type.TIMESTAMP: "M8[us]"}
 
 
@@ -60,7 +66,11 @@ class Planned:
     def vectors(self) -> dict[str, Vector]:
         """The columns by their names."""
         programs = TensorPrograms(self.sources, self.text)
-        found = execute(self.plan, self.columns, self.sources, programs, self.numbers, self.pool)
+        try:
+            found = execute(self.plan, self.columns, self.sources, programs, self.numbers,
+                            self.pool)
+        except RecursionError:
+            raise ParseError(TOO_DEEP, text=self.text) from None
         return dict(zip(self.names, found))
 
     def run(self) -> dict[str, ResultColumn]:
@@ -105,7 +115,7 @@ class Planned:
     def _of_scan(self, scan: Scan, column: object) -> int | None:
         fields = {f.name: f for f in self.sources[scan.source].fields}
         for c, name in scan.fields:
-            if c == column and fields[name].axis is not None:
+            if c == column and fields[name].is_index:
                 return fields[name].distinct
         return None
 
@@ -178,13 +188,31 @@ def query(text: str, relations: Mapping[str, object]) -> Query:
     used = relations_in(text)
     columns = mentioned(text)
     pool = BlockPool()
-    sources = {name: GivenTiles(x, pool) if isinstance(x, TensorRelation) else given(
-        name, x, columns) for name, x in relations.items() if name.lower() in used}
+    sources = {name: _source(name, x, columns, pool)
+               for name, x in relations.items() if name.lower() in used}
     numbers = Numbers()
+    try:
+        return _planned(text, sources, numbers, pool)
+    except RecursionError:
+        raise ParseError(TOO_DEEP, text=text) from None
+
+
+def _planned(text: str, sources: Mapping[str, Given], numbers: Numbers, pool: BlockPool) -> Query:
     found = bound(text, sources, numbers)
-    plan = optimized(found.plan, found.columns, sources)
+    plan = optimized(found.plan, found.columns, sources, numbers)
+    for name, source in sources.items():
+        if isinstance(source, GivenParquet):
+            source.limit(bounds_of(plan, name))
     return Query(Planned(text, plan, found.columns, _unique(found.names), sources,
                          numbers, pool))
+
+
+def _source(name: str, x: object, columns: frozenset[str] | None, pool: BlockPool) -> Given:
+    if isinstance(x, TensorRelation):
+        return GivenTiles(x, pool)
+    if isinstance(x, str | os.PathLike) and is_parquet(os.fspath(x)):
+        return GivenParquet(name, os.fspath(x), columns)
+    return given(name, x, columns)
 
 
 def _unique(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ from tensorel.language.comprehension import Comprehension, Env, Formula, Generat
 from tensorel.language.dictionaries import Value, scalar
 from tensorel.language.scalars import BOOL, INT, MAX_PLUS, MIN_PLUS, REAL, Semiring
 from tensorel.sql.algebra import AggregateCall, TensorProgram
+from tensorel.sql.intervals import WHOLE, interval
 from tensorel.sql.scalars import Call, Column, Scalar, columns_of
 from tensorel.sql.types import Type
 
@@ -55,9 +56,12 @@ class TensorPrograms:
         self.sources = sources
         self.text = text
 
-    def __call__(self, plan: TensorProgram) -> list[Vector]:
-        """The columns of the groups."""
+    def __call__(self, plan: TensorProgram) -> list[Vector] | None:
+        """The columns of the groups. None where a result is nan: in SQL nan is above all numbers,
+        and a zero that a tensor stores is no row that could meet an infinity; rows tell."""
         parts = [part for _, call in plan.of.calls for part in _parts(call)]
+        if not all(self._is_small(plan, part) for part in parts):
+            return None
         programs = [self.program(plan, part) for part in parts]
         known = next((k for k, part in enumerate(parts) if part.function == "count" or (
             part.function == "sum" and self._is_positive(plan, part.args[0]))), None)
@@ -66,6 +70,8 @@ class TensorPrograms:
             known = len(parts)
         results = run(programs, settings.current(), [None] * len(programs))
         coords, made = gathered(results, known)
+        if any(_has_nan(a) for a in made):
+            return None
         there = bool(made[known].any()) if not plan.of.keys else True
         columns = [self._key(plan, e, c) for (_, e), c in zip(plan.of.keys, coords)]
         values = iter(made)
@@ -84,6 +90,18 @@ class TensorPrograms:
                 if c == e and field.labels is not None and field.axis is not None:
                     return source.label_vector(field.axis).take(coords)
         return Vector(Type.INTEGER, coords)
+
+    def _is_small(self, plan: TensorProgram, part: AggregateCall) -> bool:
+        """Whether a sum of whole numbers surely has 64 bits."""
+        if part.function != "sum" or part.args[0].type is not Type.INTEGER:
+            return True
+        bounds: dict[Column, tuple[int, int] | None] = {}
+        for scan in plan.scans:
+            source = self._source(scan.source)
+            for c, name in scan.fields:
+                bounds[c] = source.whole_bounds(name)
+        known = interval(part.args[0], lambda c: bounds[c])
+        return known is not None and max(map(abs, known)) * self._terms(plan) < WHOLE
 
     # -- programs ------------------------------------------------------------------------------
     def rows(self, plan: TensorProgram) -> Tensor:
@@ -241,6 +259,11 @@ def _factors(e: Scalar) -> list[Column] | None:
             found += inner
         return found
     return None
+
+
+def _has_nan(values: Array) -> bool:
+    """Without an array of tests: the least is nan where one is."""
+    return values.dtype.kind == "f" and bool(values.size) and bool(np.isnan(values.min()))
 
 
 def _product(values: list[Expr]) -> Expr:

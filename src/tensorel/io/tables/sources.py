@@ -8,8 +8,9 @@ from typing import Any
 
 from tensorel.errors import TypeError_
 from tensorel.io.tables.arrow_import import ArrowTable
+from tensorel.io.tables.delimited import SEPARATORS, DelimitedTable
 from tensorel.io.tables.frames import ArrayTable, PandasTable
-from tensorel.io.tables.parquet import ParquetTable
+from tensorel.io.tables.parquet import ParquetTable, is_parquet
 from tensorel.tables.table import Range, Table, TableSource, check_names
 
 
@@ -54,21 +55,23 @@ def _package(x: object) -> str:
 
 
 def is_table(x: object) -> bool:
-    """Whether ``open_table`` takes it: a frame, a table of Arrow, a relation, a Parquet file."""
+    """Whether ``open_table`` takes it: a frame, a table of Arrow, a relation, a file."""
     if isinstance(x, str | os.PathLike):
-        return os.fspath(x).endswith((".parquet", ".pq"))
+        path = os.fspath(x)
+        return is_parquet(path) or path.endswith(tuple(SEPARATORS))
     return isinstance(x, Table | Mapping) or hasattr(x, "__arrow_c_stream__") \
         or hasattr(x, "to_arrow") or _package(x) in ("pandas", "polars")
 
 
 def open_table(given: Any) -> TableSource:
     """The table of a data frame of pandas or polars, a table or stream of Arrow, a relation of
-    DuckDB, the path of a Parquet file or of a folder of them, a mapping from names to arrays, or an
-    object with ``to_arrow``."""
+    DuckDB, the path of a CSV or Parquet file or of a folder of these, a pattern of such paths, a
+    mapping from names to arrays, or an object with ``to_arrow``."""
     if isinstance(given, Table):
         return _Known(given)
     if isinstance(given, str | os.PathLike):
-        return ParquetTable(os.fspath(given))
+        path = os.fspath(given)
+        return DelimitedTable(path) if path.endswith(tuple(SEPARATORS)) else ParquetTable(path)
     package = _package(given)
     if package == "pandas" and hasattr(given, "columns"):
         return PandasTable(given)
@@ -85,4 +88,4 @@ def open_table(given: Any) -> TableSource:
     raise TypeError_(
         f"{type(given).__name__} is no table that is known here",
         hint="pass a data frame of pandas or polars, an Arrow table, a relation of DuckDB, the "
-             "path of a Parquet file, or a dict of arrays")
+             "path of a Parquet or CSV file, or a dict of arrays")

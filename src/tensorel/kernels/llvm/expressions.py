@@ -119,6 +119,17 @@ class Expressions:
         else:
             self.asm.do(f"store {kind} {value}, ptr {slot}")
 
+    # -- statements ----------------------------------------------------------------------------
+    def assign(self, target: Local, value: Expr) -> None:
+        self.accumulates(value, target)
+        self.write_local(target, self.value_as(value, target.dtype))
+
+    def put(self, array: Source, position: Expr, value: Expr) -> None:
+        """Store a value in an array."""
+        self.accumulates(value, Read(array, (position,)))
+        found = self.value_as(value, array.dtype)
+        self.store(self.address(array, position), array.dtype, found)
+
     # -- accumulation --------------------------------------------------------------------------
     def accumulates(self, value: Expr, target: Expr) -> None:
         """Let ``target = target + e`` be reordered, also through a ``where``. Products are not:

@@ -19,12 +19,14 @@ Locals live in allocas of the entry block, which LLVM turns into registers.
 
 from __future__ import annotations
 
-from tensorel.ir.nodes import Expr, Local, Read
+from tensorel.ir.build import plus
+from tensorel.ir.nodes import Expr, Local
 from tensorel.kernels.llvm.bounds_checks import Bounds
 from tensorel.kernels.llvm.casts import cast
 from tensorel.kernels.llvm.expressions import Expressions
 from tensorel.kernels.llvm.growing import Tables, scopes
 from tensorel.kernels.llvm.instructions import PARTS, RARE, TYPES, Assembler, Value, code_of
+from tensorel.kernels.llvm.vectors import VectorExpressions
 from tensorel.kernels.loopir.queries import assigned, depth, is_indirect, is_short, lanes
 from tensorel.kernels.loopir.statements import (
     Append,
@@ -36,6 +38,7 @@ from tensorel.kernels.loopir.statements import (
     For,
     If,
     Kernel,
+    Lanes,
     Length,
     Prefetch,
     Reserve,
@@ -45,6 +48,7 @@ from tensorel.kernels.loopir.statements import (
     Store,
     While,
 )
+from tensorel.kernels.loopir.varying import varying
 from tensorel.kernels.passes.reassociate import chained
 
 #: A checked loop without loops inside looks at the cancel flag once in so many iterations.
@@ -101,6 +105,7 @@ class _Emitter:
         self.tables = Tables(self.ex, kernel)
         self.fixed: set[Expr] = {kernel.lo, kernel.hi, *kernel.scalars}
         self.chaining = False  # inside the loops that another was made into
+        self.about = ""  # metadata of the loops inside lanes
         self.loops: list[tuple[str, str]] = []  # labels to go to on continue, on break
 
     # -- module --------------------------------------------------------------------------------
@@ -210,15 +215,13 @@ class _Emitter:
     def statement(self, stmt: Stmt) -> bool:
         match stmt:
             case Assign():
-                self.ex.accumulates(stmt.value, stmt.target)
-                self.ex.write_local(stmt.target, self.ex.value_as(stmt.value, stmt.target.dtype))
+                self.ex.assign(stmt.target, stmt.value)
             case Store():
-                self.ex.accumulates(stmt.value, Read(stmt.array, (stmt.position,)))
-                value = self.ex.value_as(stmt.value, stmt.array.dtype)
-                address = self.ex.address(stmt.array, stmt.position)
-                self.ex.store(address, stmt.array.dtype, value)
+                self.ex.put(stmt.array, stmt.position, stmt.value)
             case For():
                 self.for_(stmt)
+            case Lanes():
+                self.lanes(stmt)
             case While():
                 self.while_(stmt)
             case If():
@@ -286,6 +289,21 @@ class _Emitter:
         self.block(made)
         self.chaining = False
 
+    def lanes(self, stmt: Lanes) -> None:
+        """All turns at once; of a checked kernel one after another, each position for itself."""
+        if self.bounds is not None:
+            last = plus(stmt.start, stmt.count)
+            self.for_(For(stmt.target, stmt.start, last, stmt.body))
+            return
+        self.ex.write_local(stmt.target, self.ex.index(stmt.start))
+        outside, self.chaining = (self.ex, self.chaining, self.about), True
+        self.ex = VectorExpressions(
+            self.ex, varying(stmt.body, stmt.target), stmt.count,
+            lambda kind: self._alloca(f"%{self.asm.name('x')}", kind, "zeroinitializer"))
+        self.about = _PLAIN
+        self.block(stmt.body)
+        self.ex, self.chaining, self.about = outside
+
     def _fresh(self, stem: str, like: Local) -> Local:
         local = Local(self.asm.name(f"{stem}."), like.dtype)
         self._declare(local)
@@ -327,7 +345,8 @@ class _Emitter:
         asm.label(step)
         old = asm.op(f"load i64, ptr {counter}")
         asm.do(f"store i64 {asm.op(f'add {self.nsw}i64 {old}, 1')}, ptr {counter}")
-        about = _UNROLLED if is_short(stmt) else _PLAIN if is_indirect(stmt.body) else \
+        about = _UNROLLED if is_short(stmt) else self.about or _PLAIN \
+            if self.about or is_indirect(stmt.body) else \
             _MASKED.get(0 if self.strict or self.bounds else lanes(stmt, self.fixed), "")
         asm.do(f"br label %{head}{about}")
         asm.label(end)

@@ -139,6 +139,17 @@ LIBM = ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "
          "arctan2", "hypot", "nextafter")
 
 
+def instruction(op: Operator, kind: str) -> str | None:
+    """The text of an operator that takes one instruction on a kind of dtype."""
+    return next((text for kinds, text in _INSTRUCTIONS.get(op.name, {}).items() if kind in kinds),
+                None)
+
+
+def intrinsic(op: Operator, kind: str) -> str:
+    """The intrinsic function that an operator is on a kind of dtype."""
+    return next(name for (o, kinds), name in _INTRINSICS.items() if o == op.name and kind in kinds)
+
+
 def _instruction(name: str, kinds: str, text: str) -> None:
     def build(asm: Assembler, code: str, *args: Value) -> Value:
         wrap = asm.wrap if code == "i8" else ""
@@ -177,14 +188,15 @@ for _name in LIBM:
 
 
 # -- logic -------------------------------------------------------------------------------------
-def _logic(name: str, instruction: str) -> None:
+def _logic(name: str, word: str) -> None:
     def build(asm: Assembler, code: str, a: Value, b: Value) -> Value:
-        return asm.op(f"{instruction} i1 {truth(asm, code, a)}, {truth(asm, code, b)}")
+        return asm.op(f"{word} i1 {truth(asm, code, a)}, {truth(asm, code, b)}")
 
     lowers(name, "biufc")(build)
 
 
-for _name, _word in (("logical_and", "and"), ("logical_or", "or"), ("logical_xor", "xor")):
+_WORDS = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor"}
+for _name, _word in _WORDS.items():
     _logic(_name, _word)
 
 

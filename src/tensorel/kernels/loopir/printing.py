@@ -16,6 +16,7 @@ from tensorel.kernels.loopir.statements import (
     For,
     If,
     Kernel,
+    Lanes,
     Length,
     Prefetch,
     Reserve,
@@ -64,6 +65,10 @@ def _statement(stmt: Stmt, depth: int) -> Iterator[str]:
             note = "  # can be cancelled" if stmt.checked else ""
             bounds = f"{show_expr(stmt.lo)}, {show_expr(stmt.hi)}"
             yield f"{pad}for {stmt.target.name} in range({bounds}):{note}"
+            yield from _block(stmt.body, depth + 1)
+        case Lanes():
+            start = show_expr(stmt.start)
+            yield f"{pad}for {stmt.target.name} in lanes({start}, {stmt.count}):"
             yield from _block(stmt.body, depth + 1)
         case While():
             note = "  # can be cancelled" if stmt.checked else ""

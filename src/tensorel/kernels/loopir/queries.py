@@ -13,6 +13,7 @@ from tensorel.kernels.loopir.statements import (
     Assign,
     For,
     If,
+    Lanes,
     Length,
     Stmt,
     Store,
@@ -34,7 +35,7 @@ def statements(body: tuple[Stmt, ...]) -> list[Stmt]:
         stmt = stack.pop()
         found.append(stmt)
         match stmt:
-            case For() | While():
+            case For() | While() | Lanes():
                 stack.extend(reversed(stmt.body))
             case If():
                 stack.extend(reversed(stmt.then + stmt.otherwise))
@@ -56,7 +57,7 @@ def depth(body: tuple[Stmt, ...]) -> int:
     found = 0
     for stmt in body:
         match stmt:
-            case For() | While():
+            case For() | While() | Lanes():
                 found = max(found, 1 + depth(stmt.body))
             case If():
                 found = max(found, depth(stmt.then), depth(stmt.otherwise))
@@ -65,7 +66,7 @@ def depth(body: tuple[Stmt, ...]) -> int:
 
 def assigned(body: tuple[Stmt, ...]) -> list[Local]:
     """The locals that statements set, in order."""
-    return [s.target for s in statements(body) if isinstance(s, Assign | For | Length)]
+    return [s.target for s in statements(body) if isinstance(s, Assign | For | Lanes | Length)]
 
 
 def is_short(loop: For) -> bool:
@@ -81,7 +82,7 @@ def is_indirect(body: tuple[Stmt, ...]) -> bool:
     found: set[Expr] = set()  # locals that hold what was read in this iteration
     for stmt in statements(body):
         match stmt:
-            case For() | While():
+            case For() | While() | Lanes():
                 return False
             case Assign():
                 exprs: tuple[Expr, ...] = (stmt.value,)

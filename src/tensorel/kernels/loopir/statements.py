@@ -124,6 +124,18 @@ class For(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
+class Lanes(Stmt):
+    """``for target in range(start, start + count): body``, all turns at once: what differs from
+    turn to turn is a vector (``varying``). Turns do not depend on each other, loops inside run
+    through the same range in each, and no array that is written is read."""
+
+    target: Local
+    start: Expr
+    count: int
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class While(Stmt):
     """``while condition: body``; ``condition`` is evaluated with short-circuit ``logical_and``
     (the second operand is evaluated only if the first is true)."""
@@ -192,6 +204,6 @@ class Kernel:
 
 __all__ = [
     "Append", "AppendReserved", "Assign", "Break", "Buffer", "Comment", "Const", "Continue",
-    "Expr", "For", "If", "Kernel", "Length", "Local", "Prefetch", "Reserve", "Return", "Status",
-    "Stmt", "Store", "Table", "While", "array",
+    "Expr", "For", "If", "Kernel", "Lanes", "Length", "Local", "Prefetch", "Reserve", "Return",
+    "Status", "Stmt", "Store", "Table", "While", "array",
 ]

@@ -96,7 +96,7 @@ class Assembler:
 
         low.loops_inside = False
         low.in_cell, low.selects = True, seen is None
-        low.summing(op, acc, lambda: low.loops(
+        low.summing(op, acc, self.tail, lambda: low.loops(
             self.tail, self._support, inner, depth=len(self.outer)))
         low.in_cell = low.selects = False
         low.loops_inside = True

@@ -72,11 +72,11 @@ class Lowering(Reading):
             self.emit(Assign(level_of(let.slot).count, const(0, INT64)))
 
     def value(self, e: Expr) -> Expr:
-        """``e`` with bound indices, resolved reads and reductions replaced by locals."""
         return self._value(e, {})
 
     def _value(self, e: Expr, done: dict[Expr, Expr]) -> Expr:
-        """The same; ``done``: calls inside, which may be shared."""
+        """``e`` with bound indices, resolved reads and reductions replaced by locals; ``done``:
+        calls inside, which may be shared."""
         match e:
             case Const():
                 return self.literal(e)
@@ -129,8 +129,8 @@ class Lowering(Reading):
         bound, done = dict(self.bound), dict(self.done_reductions)
         outside = self.in_cell, self.selects, self.loops_inside
         self.in_cell, self.selects, self.loops_inside = True, count is None, False
-        self.summing(e.op, acc, lambda: self.loops(
-            tuple(a.name for a in e.axes), lambda name: cover.support, inner))
+        axes = tuple(a.name for a in e.axes)
+        self.summing(e.op, acc, axes, lambda: self.loops(axes, lambda name: cover.support, inner))
         self.in_cell, self.selects, self.loops_inside = outside
         self.bound, self.done_reductions = bound, done
         for r, state in states.items():
@@ -148,15 +148,18 @@ class Lowering(Reading):
         self.emit(Assign(acc, const(op.identity(dtype), dtype)))
         return acc
 
-    def summing(self, op: ops.Operator, acc: Local, loops: Callable[[], None]) -> None:
-        """Loops that combine values in ``acc``; sums keep what additions lose."""
+    def summing(self, op: ops.Operator, acc: Local, names: tuple[str, ...],
+                loops: Callable[[], None]) -> None:
+        """Loops over ``names`` that combine values in ``acc``; sums of many terms keep what
+        additions lose."""
         with self.block() as body:
             loops()
         made = tuple(body)
         if op is ops.add and not self.strict and acc.dtype.kind in "fc":
-            made = kept(made, acc, lambda name, like: self.fresh(name, like.dtype))
-        for s in made:
-            self.emit(s)
+            known: dict[Expr, int] = {x: self.extents[n[2:]] for n, (x, _) in self.scalars.items()
+                                      if n[2:] in names}
+            made = kept(made, acc, lambda name, like: self.fresh(name, like.dtype), known)
+        self.blocks[-1].extend(made)
 
     def _is_identity(self, e: Reduce, background: Const | None) -> bool:
         assert e.op.identity is not None

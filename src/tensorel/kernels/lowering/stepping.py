@@ -16,6 +16,7 @@ from tensorel.kernels.lowering.prefetch import fetch_ahead
 from tensorel.kernels.lowering.support import Formula
 from tensorel.kernels.passes.exact_sums import in_blocks
 from tensorel.kernels.passes.list_runs import one_pass
+from tensorel.kernels.passes.outer_vectors import in_tiles, in_vectors
 from tensorel.kernels.passes.unroll_and_jam import jammed
 from tensorel.storage.levels import Compressed, Position, Walk
 
@@ -84,8 +85,14 @@ class Stepper:
                 ops.minimum, (plus(v, d), minus(self.end, 1))), led=False)
             inner(v)
         loop = For(v, self.begin, self.end, tuple(body), self.checked)
-        for s in jammed(loop, lambda name, like: low.fresh(name, like.dtype), low.strict) or [loop]:
-            low.emit(s)
+
+        def fresh(name: str, like: Local) -> Local:
+            return low.fresh(name, like.dtype)
+
+        whole = int_value(self.begin) == 0 and self.end is low.extent(self.name)
+        extent = low.extents[self.name] if whole else None
+        low.blocks[-1].extend(jammed(loop, fresh, low.strict) or in_vectors(loop, fresh, extent)
+                              or in_tiles(loop, fresh) or [loop])
 
     def _step(self, fixed: Bound, inner: Callable[[Expr], None]) -> None:
         """The only point of the loop at which the equation holds, if it is in range."""

@@ -15,15 +15,29 @@ from typing import Any
 import numpy as np
 
 from tensorel.algebra import ops
+from tensorel.base.records import dataclass
 from tensorel.ir.build import compare, convert, plus
-from tensorel.ir.nodes import INT64, Call, Expr, Local, const, postorder
+from tensorel.ir.nodes import INT64, Call, Const, Expr, Local, const, postorder
 from tensorel.ir.replacing import with_parts
 from tensorel.kernels.loopir.queries import expressions, is_short, statements
-from tensorel.kernels.loopir.statements import Assign, For, If, Prefetch, Stmt, Store, While
+from tensorel.kernels.loopir.statements import (
+    Assign,
+    For,
+    If,
+    Lanes,
+    Prefetch,
+    Stmt,
+    Store,
+    While,
+)
 
 BLOCK_TERMS = 16  # terms that are added one after another
+FEW_TERMS = 256  # nested loops that have no more terms together are one part
+FEW_PARTS = 16  # so many of these are added as they are
 
 Fresh = Callable[[str, Local], Local]  # a local of its own, of the same dtype
+Extents = Mapping[Expr, int]  # ends of loops that are known
+NO_EXTENTS: Extents = {}
 
 
 def is_sum(stmt: Stmt, acc: Local) -> bool:
@@ -77,40 +91,75 @@ def wide(acc: Local) -> Local:
     return Local(acc.name, np.dtype(np.complex128 if acc.dtype.kind == "c" else np.float64))
 
 
-def kept(body: tuple[Stmt, ...], acc: Local, fresh: Fresh) -> tuple[Stmt, ...]:
+def kept(body: tuple[Stmt, ...], acc: Local, fresh: Fresh, extents: Extents = NO_EXTENTS
+         ) -> tuple[Stmt, ...]:
     """The loops of a sum, with the errors kept where it has many parts. One loop over a range, or
-    over blocks of known width, is left as it is."""
-    if not any(_sums((s,), acc) and _is_nested(s) for s in body):
+    over blocks of known width, is left as it is, and so are nested loops of few terms."""
+    if not any(_sums((s,), acc) and _is_nested(s) and not _has_few_terms(s, extents)
+               for s in body):
         return tuple(x for s in body for x in _counted(s, acc, fresh))
+    if all(_has_few_terms(s, extents, FEW_PARTS) for s in body if _sums((s,), acc)):
+        return _Keeping(acc, None, fresh, extents).block(body, False)
     low = fresh("low", wide(acc))
-    return zero(low), *_block(body, acc, low, fresh, False), joined(acc, low)
+    made = _Keeping(acc, low, fresh, extents).block(body, False)
+    return zero(low), *made, joined(acc, low)
 
 
-def _block(body: tuple[Stmt, ...], acc: Local, low: Local, fresh: Fresh, inside: bool
-           ) -> tuple[Stmt, ...]:
-    return tuple(x for s in body for x in _kept(s, acc, low, fresh, inside))
+def _has_few_terms(stmt: Stmt, extents: Extents, parts: int = 1) -> bool:
+    terms = _terms(stmt, extents)
+    return terms is not None and terms <= FEW_TERMS * parts
 
 
-def _kept(stmt: Stmt, acc: Local, low: Local, fresh: Fresh, inside: bool) -> tuple[Stmt, ...]:
+def _terms(stmt: Stmt, extents: Extents) -> int | None:
+    """How often what a statement does is done; None where that is not known."""
     match stmt:
-        case Assign() if inside and is_sum(stmt, acc):
-            assert isinstance(stmt.value, Call)
-            return added(acc, low, stmt.value.args[1], fresh)
-        case For() | While() if inside and _sums(stmt.body, acc) and not _is_nested(stmt):
-            part = fresh("part", acc)
-            loop = renamed(stmt, {acc: part})
-            return zero(part), *_counted(loop, part, fresh), *added(acc, low, part, fresh)
-        case For():
-            return (For(stmt.target, stmt.lo, stmt.hi, _block(stmt.body, acc, low, fresh, True),
-                        stmt.checked),)
-        case While():
-            return (While(stmt.condition, _block(stmt.body, acc, low, fresh, True),
-                          stmt.checked),)
-        case If():
-            return (If(stmt.condition, _block(stmt.then, acc, low, fresh, inside),
-                       _block(stmt.otherwise, acc, low, fresh, inside)),)
+        case For(lo=Const(), hi=hi, body=body) if hi in extents:
+            inner = [_terms(s, extents) for s in body if not isinstance(s, Assign)]
+            most = [n for n in inner if n is not None]
+            return extents[hi] * max(most, default=1) if len(most) == len(inner) else None
         case _:
-            return (stmt,)
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Keeping:
+    """Statements whose parts are added up, with what additions lose kept in ``low`` if there is
+    one."""
+
+    acc: Local
+    low: Local | None
+    fresh: Fresh
+    extents: Extents
+
+    def block(self, body: tuple[Stmt, ...], inside: bool) -> tuple[Stmt, ...]:
+        return tuple(x for s in body for x in self._kept(s, inside))
+
+    def _added(self, term: Expr) -> tuple[Stmt, ...]:
+        if self.low is None:
+            return (Assign(self.acc, _add(self.acc, term)),)
+        return added(self.acc, self.low, term, self.fresh)
+
+    def _kept(self, stmt: Stmt, inside: bool) -> tuple[Stmt, ...]:
+        acc, fresh = self.acc, self.fresh
+        match stmt:
+            case Assign() if inside and is_sum(stmt, acc):
+                assert isinstance(stmt.value, Call)
+                return self._added(stmt.value.args[1])
+            case For() | While() if inside and _sums(stmt.body, acc) and (
+                    not _is_nested(stmt) or _has_few_terms(stmt, self.extents)):
+                part = fresh("part", acc)
+                loop = renamed(stmt, {acc: part})
+                return zero(part), *_counted(loop, part, fresh), *self._added(part)
+            case For():
+                return (For(stmt.target, stmt.lo, stmt.hi, self.block(stmt.body, True),
+                            stmt.checked),)
+            case While():
+                return (While(stmt.condition, self.block(stmt.body, True), stmt.checked),)
+            case If():
+                return (If(stmt.condition, self.block(stmt.then, inside),
+                           self.block(stmt.otherwise, inside)),)
+            case _:
+                return (stmt,)
 
 
 def _counted(loop: Stmt, acc: Local, fresh: Fresh) -> tuple[Stmt, ...]:
@@ -191,6 +240,8 @@ def renamed(stmt: Stmt, table: Mapping[Any, Expr]) -> Stmt:
             return If(there(stmt.condition), block(stmt.then), block(stmt.otherwise))
         case For():
             return For(stmt.target, there(stmt.lo), there(stmt.hi), block(stmt.body), stmt.checked)
+        case Lanes():
+            return Lanes(stmt.target, there(stmt.start), stmt.count, block(stmt.body))
         case While():
             return While(there(stmt.condition), block(stmt.body), stmt.checked)
         case _:

@@ -138,6 +138,7 @@ def _sums(body: tuple[Stmt, ...]) -> Sums:
 def _collect(body: tuple[Stmt, ...], sums: Sums, targets: Set[Expr], known: set[Expr]) -> bool:
     """Enter the accumulators; False if there is anything else."""
     for stmt in body:
+        made: Local | None = None
         match stmt:
             case Assign(target=acc, value=Call(op=op, args=(first, term))) if first is acc:
                 if not _may_regroup(op, acc) or acc in sums \
@@ -146,7 +147,7 @@ def _collect(body: tuple[Stmt, ...], sums: Sums, targets: Set[Expr], known: set[
                 used: Expr = term
                 sums[acc] = op
             case Assign(value=used):
-                known.add(stmt.target)
+                made = stmt.target  # not known to what it is made of
             case Prefetch(position=used) | If(condition=used):
                 pass
             case Comment():
@@ -155,6 +156,8 @@ def _collect(body: tuple[Stmt, ...], sums: Sums, targets: Set[Expr], known: set[
                 return False
         if any((e in targets and e not in known) or e in sums for e in _locals(used)):
             return False
+        if made is not None:
+            known.add(made)
         if isinstance(stmt, If) and not all(
                 _collect(part, sums, targets, set(known)) for part in (stmt.then, stmt.otherwise)):
             return False

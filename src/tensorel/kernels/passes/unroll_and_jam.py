@@ -8,14 +8,23 @@ is read as it lies, and a column of the other operand once for all rows of the b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from tensorel.algebra import ops
 from tensorel.base.records import dataclass
 from tensorel.ir.build import both, compare, plus
 from tensorel.ir.nodes import INT64, Call, Const, Expr, Local, Read, Source, const, postorder
 from tensorel.kernels.loopir.queries import expressions, statements
-from tensorel.kernels.loopir.statements import Assign, Comment, For, If, Stmt, Store, While
+from tensorel.kernels.loopir.statements import (
+    Assign,
+    Comment,
+    For,
+    If,
+    Lanes,
+    Stmt,
+    Store,
+    While,
+)
 from tensorel.kernels.passes.exact_sums import renamed, replaced
 
 MAX_ROWS = 8
@@ -33,7 +42,7 @@ def jammed(loop: For, fresh: Fresh, strict: bool) -> list[Stmt] | None:
                       for op in (ops.floor_divide, ops.remainder))
     line = fresh("line", loop.target)
     body = tuple(renamed(s, {quotient: line}) for s in loop.body)
-    varying = _varying(body, loop.target)
+    varying = depending(body, loop.target)
     if not _is_free(body, varying, strict):
         return None
     own = [x for x in varying if x is not loop.target]
@@ -43,7 +52,7 @@ def jammed(loop: For, fresh: Fresh, strict: bool) -> list[Stmt] | None:
     tables: list[Mapping[Expr, Expr]] = [
         {**mine, rest: const(k, INT64), loop.target: plus(at, k)} for k, mine in enumerate(names)]
     together = (Assign(line, replaced(quotient, {loop.target: at})),
-                *_Jam(tables, varying).block(body), Assign(at, plus(at, rows)))
+                *Jam(tables, varying).block(body), Assign(at, plus(at, rows)))
     alone = (Assign(loop.target, plus(at, 0)), *loop.body, Assign(at, plus(at, 1)))
     whole = both(compare(ops.equal, replaced(rest, {loop.target: at}), 0),
                  compare(ops.less_equal, plus(at, rows), loop.hi))
@@ -61,7 +70,7 @@ def _rows(loop: For) -> int:
     return found.pop() if len(found) == 1 and has_loops else 0
 
 
-def _varying(body: tuple[Stmt, ...], row: Local) -> dict[Local, None]:
+def depending(body: tuple[Stmt, ...], row: Local) -> dict[Local, None]:
     """The row, and the locals that depend on it."""
     found: dict[Local, None] = {row: None}
     before = 0
@@ -80,18 +89,20 @@ def _depends(e: Expr, varying: Mapping[Local, None]) -> bool:
 def _is_free(body: tuple[Stmt, ...], varying: Mapping[Local, None], strict: bool) -> bool:
     """Rows may be interleaved: nothing goes from one to the next but sums in places that all rows
     of a line share, which may be made in any order. What a row sets, it sets first."""
-    return _sets_first(body, set(), {s.target for s in statements(body) if isinstance(s, Assign)}) \
+    return sets_first(body, set(), {s.target for s in statements(body) if isinstance(s, Assign)}) \
         and all(isinstance(s, Assign | Store | For | Comment) for s in statements(body)) \
         and not any(_depends(e, varying) for s in statements(body) if isinstance(s, For)
                     for e in (s.lo, s.hi)) and _stores_are_free(body, varying, strict)
 
 
-def _sets_first(body: tuple[Stmt, ...], known: set[Local], own: set[Local]) -> bool:
+def sets_first(body: tuple[Stmt, ...], known: set[Local], own: set[Local]) -> bool:
+    """Whether a body sets each of its ``own`` locals before it reads it; those it sets become
+    ``known``."""
     for s in body:
         if any(isinstance(e, Local) and e in own and e not in known
                for e in postorder(*expressions(s))):
             return False
-        if isinstance(s, For) and not _sets_first(s.body, known, own):
+        if isinstance(s, For | While | Lanes) and not sets_first(s.body, known, own):
             return False
         if isinstance(s, Assign):
             known.add(s.target)
@@ -126,19 +137,27 @@ def _added(s: Store) -> Expr | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Jam:
-    """Statements for all rows of a line; ``tables``: what each row has for what varies."""
+class Jam:
+    """Statements for all rows of a line; ``tables``: what each row has for what varies. Where
+    control goes does not vary."""
 
-    tables: list[Mapping[Expr, Expr]]
-    varying: Mapping[Local, None]
+    tables: Sequence[Mapping[Expr, Expr]]
+    varying: Container[Local]
 
     def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         made: list[Stmt] = []
         for s in body:
-            if isinstance(s, For):
-                made.append(For(s.target, s.lo, s.hi, self.block(s.body), s.checked))
-            elif isinstance(s, Store) or (isinstance(s, Assign) and s.target in self.varying):
-                made += [renamed(s, table) for table in self.tables]
-            else:
-                made.append(s)
+            match s:
+                case For():
+                    made.append(For(s.target, s.lo, s.hi, self.block(s.body), s.checked))
+                case While():
+                    made.append(While(s.condition, self.block(s.body), s.checked))
+                case Lanes():
+                    made.append(Lanes(s.target, s.start, s.count, self.block(s.body)))
+                case Store():
+                    made += [renamed(s, table) for table in self.tables]
+                case Assign() if s.target in self.varying:
+                    made += [renamed(s, table) for table in self.tables]
+                case _:
+                    made.append(s)
         return tuple(made)

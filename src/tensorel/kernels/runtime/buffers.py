@@ -162,3 +162,7 @@ class Control:
     def budget(self) -> int:
         """Bytes left."""
         return int(self.state[1])
+
+    @budget.setter
+    def budget(self, left: int) -> None:
+        self.state[1] = left

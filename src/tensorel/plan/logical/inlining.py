@@ -3,14 +3,19 @@
 ``UV = U @ V.T`` in ``(T * log(UV)).sum() - UV.sum()`` is one formula with two readers. Stored, it
 is dense; written out, the first reader evaluates it where T has entries and the second sums the
 factors. A variant beside the program as written, where the sum would be stored: readers that
-need all of it share it again (``share_definitions``)."""
+need all of it share it again (``share_definitions``).
+
+The other way round, formulas that reductions read in windows are not written out there: each of
+their cells would be computed again and again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 
-from tensorel.ir.nodes import Expr, Lambda, Read, Source, postorder, reads_in
+from tensorel.ir.nodes import Expr, Lambda, Read, Source, Tensor, is_gather, postorder, reads_in
 from tensorel.ir.replacing import substitute
+from tensorel.kernels.lowering.nest import Slot
 from tensorel.plan.definitions import (
     Definition,
     Program,
@@ -25,6 +30,8 @@ from tensorel.rewrite.names import bound_names, relabel
 MIN_GROWTH = 4.0
 #: Formulas that are written out inside one another: a chain doubles with each that is read twice.
 MAX_INLINED_FORMULAS = 32
+#: Times that windows read a cell, from which on it is computed once and stored.
+MIN_REVISITS = 4
 
 
 def inlined(program: Program) -> Program | None:
@@ -80,3 +87,36 @@ def _with_formulas(program: Program, body: Expr, formulas: dict[object, Lambda])
             table[x] = substitute(relabel(lam.body, names),
                                   {a.name: i for a, i in zip(lam.axes, at)})
     return replace_exprs(body, table) if table else body
+
+
+def revisited(lam: Lambda) -> Iterator[Tensor]:
+    """Formulas over dense tensors that a reduction reads in windows: at sums of an index of the
+    result and of one that is reduced, so that each cell is read as often as the window is large."""
+    for r in inner_reductions(lam.body):
+        extents = {a.name: a.extent for a in r.axes}
+        for read in reads_in(r.body):
+            tensor, indices = _through_views(read)
+            mixed = set().union(*[i.free for i in indices if i.free - extents.keys()])
+            times = math.prod([n for name, n in extents.items() if name in mixed])
+            if isinstance(tensor, Lambda) and times >= MIN_REVISITS \
+                    and not inner_reductions(tensor.body) and _is_dense(tensor):
+                yield tensor
+
+
+def _through_views(read: Read) -> tuple[Tensor, tuple[Expr, ...]]:
+    """What is read in the end, and where, if what stands between only moves entries, to places
+    that need not be looked up."""
+    tensor, indices = read.tensor, read.indices
+    while isinstance(tensor, Lambda) and isinstance(tensor.body, Read) \
+            and not is_gather(tensor.body):
+        by = {a.name: i for a, i in zip(tensor.axes, indices)}
+        indices = tuple([substitute(i, by) for i in tensor.body.indices])
+        tensor = tensor.body.tensor
+    return tensor, indices
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    """Whether all that it reads in the end is stored dense."""
+    leaves = [t for t in postorder(tensor) if isinstance(t, Source)]
+    return bool(leaves) and all(
+        isinstance(t.data, Slot) and t.data.format.is_dense for t in leaves)

@@ -37,7 +37,7 @@ from tensorel.plan.definitions import (
     product_of,
     replace_exprs,
 )
-from tensorel.plan.logical.revisits import revisited
+from tensorel.plan.logical.inlining import revisited
 from tensorel.plan.logical.selections import push_selections
 from tensorel.plan.logical.split_pieces import is_choice
 from tensorel.rewrite.engine import Rewriter

@@ -77,7 +77,7 @@ def _is_stored(program: Program, read: Expr, fill: Const, value: Expr, other: Co
     absent = restrict(cover.support, lambda r: FALSE if r is read else has(r))
     if absent.kind != "false" or not is_same_literal(cover.background, other):
         return False
-    return _stores(program, read.tensor, NO_FILLS)
+    return holds(program, read.tensor, NO_FILLS)
 
 
 def _vanishes(program: Program, factor: Expr, value: Expr) -> bool:
@@ -92,11 +92,11 @@ def _is_finite(program: Program, e: Expr) -> bool:
     if isinstance(e, Const):
         return bool(np.isfinite(e.value))
     if isinstance(e, Read) and isinstance(e.tensor, Source):
-        return bool(np.isfinite(e.tensor.fill.value)) and _stores(program, e.tensor, FINITE)
+        return bool(np.isfinite(e.tensor.fill.value)) and holds(program, e.tensor, FINITE)
     return False
 
 
-def _stores(program: Program, source: Source, what: tuple[int, ...]) -> bool:
+def holds(program: Program, source: Source, what: tuple[int, ...]) -> bool:
     """What is asked of the data of a tensor."""
     slot, stats = source.data, program.stats.get(source.data)
     if not isinstance(slot, Slot) or stats is None or stats.stores is None:

@@ -20,6 +20,7 @@ from tensorel.plan.loops.equal_orders import alike
 from tensorel.plan.loops.fuse import Fused, fusions, pointwise_fusions
 from tensorel.plan.loops.hoisted_joins import Hoisted, Hoisting, Joined, outer_reads, simulated
 from tensorel.plan.loops.operands import (
+    MAX_PERMUTED_LOOPS,
     Operand,
     Turn,
     along,
@@ -51,6 +52,9 @@ class NestSearch(Outputs):
     def _orders(self) -> list[tuple[str, ...]]:
         """Loop orders; the reduced indices of sums whose order shows stay as they were written."""
         found = orders(list(self.extents), self.operands, self.chooser.brief, self.chooser.hurried)
+        if len(self.extents) > MAX_PERMUTED_LOOPS and not any(o.sparse for o in self.operands):
+            found += [c for o in found[: len(self.operands) + 1] if (c := (
+                *self.names, *[n for n in o if n in self.reduced])) not in found]
         if not self.sequential:
             return found
         wanted = [n for n in self.extents if n in self.reduced]
@@ -188,7 +192,8 @@ class NestSearch(Outputs):
             return []
         sim = self._flat(order) if last < 0 and not converts else None
         if sim is None:
-            sim = simulate(order, ops_, supports, self.extents, Target(last, end), self.costs,
+            once = self.reduced.isdisjoint(order[: last + 1])
+            sim = simulate(order, ops_, supports, self.extents, Target(last, end, once), self.costs,
                            limit - first, sampler=self.sampler)
             if sim.gallop and not converts:
                 self._note_searched(order, sim)

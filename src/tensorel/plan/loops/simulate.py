@@ -13,6 +13,7 @@ from tensorel.ir.nodes import Read
 from tensorel.kernels.lowering.bounded import Bounds
 from tensorel.kernels.lowering.support import TRUE, Formula, conjunction, has, leads_alone, reaches
 from tensorel.plan.loops.operands import Operand
+from tensorel.plan.loops.side_by_side import dense_rate, lane_rate, lanes
 from tensorel.stats.estimates.join_sampling import JoinSampler
 
 
@@ -171,10 +172,12 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where results go: the place of the last loop over their cells, and the last axis of these."""
+    """Where results go: the place of the last loop over their cells, and the last axis of these.
+    ``once``: no reduced loop stands outside of these."""
 
     depth: int
     axis: str | None
+    once: bool = False
 
 
 @estimate
@@ -201,12 +204,17 @@ def simulate(order: tuple[str, ...], operands: list[Operand], supports: Mapping[
             if fills else operands
         innermost = position == len(order) - 1
         within = target.axis if position <= target.depth else None  # a sum stays in registers
-        rate = _dense_rate(name, operands, within, costs) if innermost else costs.dense_step
+        rate = costs.dense_step
+        if innermost:
+            rate = lane_rate(name, operands, target.axis, costs) if walk.lanes > 1.0 \
+                else dense_rate(name, operands, within, costs)
         walk.enter(name, active, supports[name], innermost, rate)
         if innermost:
             sim.vectorized = name in sim.dense_loops and rate < costs.dense_step
         if position == target.depth:
             sim.cells = walk.iters
+            if name == target.axis and target.once and not innermost:
+                walk.lanes = lanes(name, order[position + 1:], active, extents)
         if sim.cost >= limit:
             break
     if sim.cost >= limit:
@@ -218,7 +226,8 @@ def simulate(order: tuple[str, ...], operands: list[Operand], supports: Mapping[
 class _Loops:
     """Loops entered one after another: how far each operand is resolved, how often we are here."""
 
-    __slots__ = ("bound", "costs", "depth", "extents", "iters", "met", "order", "sim", "supports")
+    __slots__ = (
+        "bound", "costs", "depth", "extents", "iters", "lanes", "met", "order", "sim", "supports")
 
     def __init__(self, sim: Simulation, extents: Mapping[str, int], costs: Costs,
                  depth: dict[Operand, int], met: Met | None, order: tuple[str, ...],
@@ -226,7 +235,7 @@ class _Loops:
         self.sim, self.extents, self.costs, self.depth = sim, extents, costs, depth
         self.met, self.order, self.supports = met, order, supports
         self.bound: set[str] = set()
-        self.iters = 1.0
+        self.iters = self.lanes = 1.0
 
     def fill(self, f: Fill) -> None:
         """The loops of a workspace, once for each time that we are here."""
@@ -237,7 +246,7 @@ class _Loops:
         own.bound, own.iters = set(self.bound), self.iters
         for k, name in enumerate(f.loops):
             innermost = k == len(f.loops) - 1
-            rate = _dense_rate(name, f.operands, None, self.costs) \
+            rate = dense_rate(name, f.operands, None, self.costs) \
                 if innermost and f.room == 0.0 else self.costs.dense_step
             own.enter(name, f.operands, f.support, innermost, rate)
         if f.room == 0.0:
@@ -269,7 +278,7 @@ class _Loops:
             if support.bounds is not None and bound:  # the outer loop goes through all
                 per = support.bounds.share(bound, extent)
             sim.dense_loops.add(name)
-        sim.cost += iters * (costs.enter + per * rate)
+        sim.cost += iters * (costs.enter + per * rate) / self.lanes
         keep = 1.0
         for o, segment in segments.items():
             if o in leaders:
@@ -314,8 +323,7 @@ class _Loops:
 
     def _follow(self, o: Operand, per: float, segment: float) -> None:
         """An operand asked at each step of another."""
-        sim, costs, k = self.sim, self.costs, self.depth[o]
-        run = self._run(o)
+        sim, costs, k, run = self.sim, self.costs, self.depth[o], self._run(o)
         segment, halves = segment * run, 1.0 if run == 1.0 else 2.0
         if o.marked:
             sim.cost += self.iters * per * costs.workspace_find
@@ -366,7 +374,7 @@ class _Loops:
                 return 1.0
         while k < len(o.axes) and o.axes[k].free <= self.bound:  # type: ignore[attr-defined]
             if o.full[k] or o.findable[k]:
-                sim.cost += visits * find
+                sim.cost += visits * find / self.lanes
             else:
                 segment = o.segments[k]
                 if met is not None and k and o.edges and not o.edges & (o.edges - 1):
@@ -382,16 +390,3 @@ class _Loops:
 
 def _extent(o: Operand, k: int) -> float:
     return max(float(o.read.tensor.shape[o.read.indices.index(o.axes[k])]), 1.0)
-
-
-def _dense_rate(name: str, operands: list[Operand], out_last: str | None, costs: Costs) -> float:
-    """A dense innermost loop over neighbouring elements is vectorized; each operand is read."""
-    near, number = out_last is None or out_last == name, 0
-    for o in operands:
-        uses = [k for k, e in enumerate(o.axes) if name in e.free]  # type: ignore[attr-defined]
-        number += bool(uses)
-        if uses and (uses != [len(o.axes) - 1] or not o.full[-1]):
-            near = False
-    if near:
-        return costs.vector_step * max(number, 1)
-    return costs.dense_step + costs.gather * number

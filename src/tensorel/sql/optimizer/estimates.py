@@ -17,6 +17,7 @@ from tensorel.sql.algebra import (
     Sort,
     TensorProgram,
     Values,
+    Window,
 )
 from tensorel.sql.catalog import Catalog
 from tensorel.sql.scalars import Call, Column, Literal, Scalar, columns_of
@@ -68,7 +69,7 @@ class Estimates:
             case Limit():
                 rows = self.rows(plan.input)
                 return rows if plan.count is None else min(rows, plan.count)
-            case Sort():
+            case Sort() | Window():
                 return self.rows(plan.input)
             case SetOperation():
                 left, right = (self.rows(i) for i in plan.inputs)

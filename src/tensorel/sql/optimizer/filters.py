@@ -23,10 +23,12 @@ from tensorel.sql.algebra import (
     SetOperation,
     Sort,
     Values,
+    Window,
     scalars_of,
     walk,
     with_inputs,
 )
+from tensorel.sql.functions import FUNCTIONS
 from tensorel.sql.scalars import (
     TRUE,
     Call,
@@ -39,10 +41,6 @@ from tensorel.sql.scalars import (
     replaced,
 )
 from tensorel.sql.scalars import walk as parts_of
-
-#: Functions that are null, or not true, where a column in them is.
-_TOTAL = frozenset({"is null", "is", "is not", "coalesce", "case", "in result", "or", "not",
-                    "greatest", "least", "in"})
 
 
 def push_filters(plan: Plan, kept: Sequence[Column]) -> Plan:
@@ -86,7 +84,7 @@ class _Pushing:
                 return Sort(self.down(plan.input, tests), plan.keys)
             case SetOperation():
                 return self._set_operation(plan, tests)
-            case Limit() | Domain():
+            case Limit() | Domain() | Window():
                 inner = with_inputs(plan, (self.down(plan.inputs[0], []),))
                 return _filtered(inner, tests)
             case Scan() | Values():
@@ -110,8 +108,7 @@ class _Pushing:
         plan, tests = self._as_existence(plan, tests)
         left, right = set(plan.left.columns), set(plan.right.columns)
         kind = plan.kind
-        if kind in ("left", "single") and any(rejects_null(t, right) for t in tests) and (
-                kind == "left"):
+        if kind == "left" and any(rejects_null(t, right) for t in tests):
             kind = "inner"
         on = [s for t in plan.on for c in conjuncts(t) for s in simplified(c)]
         if kind == "inner":
@@ -184,16 +181,35 @@ def _alternatives(test: Scalar) -> list[Scalar]:
 
 
 def rejects_null(test: Scalar, columns: set[Column]) -> bool:
-    """Whether a test is not true where one of these columns is null."""
-    if isinstance(test, Column):
-        return test in columns
-    if isinstance(test, Literal) or test.function in _TOTAL:
-        if isinstance(test, Call) and test.function == "not":
-            inner = test.args[0]
-            if isinstance(inner, Call) and inner.function == "is null":
-                return rejects_null(inner.args[0], columns)
+    """Whether a test is not true where all of these columns are null."""
+    if isinstance(test, Call):
+        match test.function:
+            case "and":
+                return any(rejects_null(a, columns) for a in test.args)
+            case "or":
+                return all(rejects_null(a, columns) for a in test.args)
+            case "not":
+                inner = test.args[0]
+                if isinstance(inner, Call) and inner.function == "is null":
+                    return is_null_with(inner.args[0], columns)
+    return is_null_with(test, columns)
+
+
+def is_null_with(e: Scalar, columns: set[Column]) -> bool:
+    """Whether an expression is surely null where all of these columns are."""
+    if isinstance(e, Column):
+        return e in columns
+    if isinstance(e, Literal):
+        return e.value is None
+    match e.function:
+        case "and" | "or" | "coalesce":  # one that is no null may decide
+            return all(is_null_with(a, columns) for a in e.args)
+        case "nullif" | "in":
+            return is_null_with(e.args[0], columns)
+    known = FUNCTIONS.get(e.function)
+    if e.function != "cast" and (known is None or not known.strict):
         return False
-    return any(rejects_null(a, columns) for a in test.args)
+    return any(is_null_with(a, columns) for a in e.args)
 
 
 def _filtered(plan: Plan, tests: Sequence[Scalar]) -> Plan:

@@ -38,7 +38,7 @@ def _ordered(plan: Plan, estimates: Estimates, made: dict[int, Plan]) -> Plan:
     if isinstance(plan, Join) and plan.kind == "inner":
         relations: list[Plan] = []
         tests: list[Scalar] = []
-        _flatten(plan, relations, tests)
+        flatten(plan, relations, tests)
         relations = [_ordered(r, estimates, made) for r in relations]
         found = _Order(relations, tests, estimates).best()
     else:
@@ -47,11 +47,12 @@ def _ordered(plan: Plan, estimates: Estimates, made: dict[int, Plan]) -> Plan:
     return found
 
 
-def _flatten(plan: Plan, relations: list[Plan], tests: list[Scalar]) -> None:
+def flatten(plan: Plan, relations: list[Plan], tests: list[Scalar]) -> None:
+    """The relations and the tests of a region of inner joins."""
     if isinstance(plan, Join) and plan.kind == "inner":
         tests.extend(plan.on)
         for side in plan.inputs:
-            _flatten(side, relations, tests)
+            flatten(side, relations, tests)
     else:
         relations.append(plan)
 

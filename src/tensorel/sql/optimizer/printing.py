@@ -15,6 +15,7 @@ from tensorel.sql.algebra import (
     Sort,
     TensorProgram,
     Values,
+    Window,
 )
 from tensorel.sql.optimizer.estimates import Estimates
 from tensorel.sql.scalars import Scalar
@@ -64,6 +65,8 @@ def _line(plan: Plan) -> str:
             return f"group by {keys or 'nothing'}: {calls}".rstrip(": ")
         case Domain():
             return "domain of " + ", ".join(str(e) for _, e in plan.items)
+        case Window():
+            return "windows " + ", ".join(f"{c} := {w}" for c, w in plan.calls)
         case Sort():
             return "sort by " + ", ".join(map(str, plan.keys))
         case Limit():

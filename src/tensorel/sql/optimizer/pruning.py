@@ -15,6 +15,7 @@ from tensorel.sql.algebra import (
     Scan,
     SetOperation,
     Sort,
+    Window,
     postorder,
     scalars_of,
     with_inputs,
@@ -47,6 +48,9 @@ def _asked_below(plan: Plan, needed: set[Column]) -> set[Column]:
                 s for _, a in _needed_calls(plan, needed) for s in a.scalars])
         case SetOperation():
             return {c for side in plan.inputs for c in side.columns}
+        case Window():
+            return needed | columns_of(*[
+                e for c, w in plan.calls if c in needed for e in w.scalars])
         case Filter() | Join() | Sort() | Limit():
             return needed | columns_of(*scalars_of(plan))
     return set()
@@ -69,6 +73,9 @@ def _pruned(plan: Plan, needed: set[Column]) -> Plan:
             return _merged(Project(plan.input, items))
         case Aggregate():
             return Aggregate(plan.input, plan.keys, _needed_calls(plan, needed))
+        case Window():
+            calls = tuple([c for c in plan.calls if c[0] in needed])
+            return Window(plan.input, calls) if calls else plan.input
     return plan
 
 

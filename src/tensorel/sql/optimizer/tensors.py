@@ -23,6 +23,8 @@ from tensorel.sql.algebra import (
 )
 from tensorel.sql.catalog import Catalog
 from tensorel.sql.optimizer.domains import rebuilt
+from tensorel.sql.optimizer.estimates import Estimates
+from tensorel.sql.optimizer.joins import order_joins
 from tensorel.sql.scalars import Call, Column, Literal, Scalar, columns_of, replaced
 from tensorel.sql.scalars import walk as parts_of
 from tensorel.sql.types import Type
@@ -68,7 +70,9 @@ def _program(plan: Aggregate, catalog: Catalog) -> Plan:
         return plan
     if not _is_connected(scans, joins, indices):
         return plan
-    return TensorProgram(Aggregate(plan.input, keys, calls), tuple(scans), tuple(tests))
+    by_rows = order_joins(plan, Estimates(catalog))
+    return TensorProgram(
+        Aggregate(plan.input, keys, calls), by_rows, tuple(scans), tuple(tests))
 
 
 def _gather(plan: Plan, scans: list[Scan], tests: list[Scalar], values: dict[Column, Scalar]

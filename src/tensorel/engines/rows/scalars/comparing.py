@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tensorel.algebra import ops
-from tensorel.engines.rows.frames import Cell
+from tensorel.engines.rows.frames import Arrays, Cell
 from tensorel.ir.build import convert
-from tensorel.ir.nodes import Call, Expr
+from tensorel.ir.nodes import INT64, Call, Expr, const
 from tensorel.sql.types import Type
 
 _OPS = {"=": ops.equal, "<>": ops.not_equal, "<": ops.less, "<=": ops.less_equal,
         ">": ops.greater, ">=": ops.greater_equal}
+#: More literals of IN are searched, not compared one after the other.
+MANY = 8
 _NEGATED = {"<>": "=", "<=": ">", ">=": "<"}
 
 
@@ -33,6 +37,28 @@ def compared(sign: str, a: Cell, b: Cell, type_: Type, a_is_number: bool = False
         return Call(ops.less, (x, y))
     above = _not(Call(ops.greater_equal, (x, y)))  # y is nan, or x is, or x < y
     return above if a_is_number else Call(ops.logical_and, (_not(_nan(x)), above))
+
+
+def among(arrays: Arrays, cell: Cell, numbers: list[object]) -> Expr:
+    """Whether a number is one of many: they are sorted, and bisection finds where it would be."""
+    known = np.unique(np.array(numbers, cell.type.dtype))
+    if not known.size:
+        return const(False)
+    value = convert(cell.value, known.dtype)
+    found: Expr = const(False)
+    if known.dtype.kind == "f" and np.isnan(known[-1]):
+        known, found = known[:-1], _nan(value)
+    if known.size:
+        size = 1 << int(known.size).bit_length()
+        table = np.append(known, np.repeat(known[-1:], size - known.size))
+        at: Expr = const(0, INT64)
+        step = size // 2
+        while step:
+            ahead = Call(ops.add, (at, const(step, INT64)))
+            passed = Call(ops.less_equal, (arrays.read(table, ahead), value))
+            at, step = Call(ops.where, (passed, ahead, at)), step // 2
+        found = Call(ops.logical_or, (found, Call(ops.equal, (arrays.read(table, at), value))))
+    return found
 
 
 def _nan(e: Expr) -> Expr:

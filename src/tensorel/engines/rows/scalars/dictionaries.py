@@ -16,6 +16,7 @@ from tensorel.errors import EngineError, ValueError_
 from tensorel.ir.build import convert
 from tensorel.ir.nodes import BOOL, INT64, Call, Const, Expr, const
 from tensorel.sql import scalars as sql
+from tensorel.sql.intervals import WHOLE
 from tensorel.sql.scalars import Literal
 from tensorel.sql.types import Type
 
@@ -36,10 +37,30 @@ def meaning(e: sql.Call) -> Callable[..., Any] | None:
     return texts.FUNCTIONS.get(e.function)
 
 
+def is_checked(e: sql.Call) -> bool:
+    """Whether it is a conversion of reals that a whole number cannot hold."""
+    return e.function == "cast" and e.type is Type.INTEGER and e.args[0].type.is_real
+
+
+def rounded(e: sql.Call, values: Array, valid: Array | None) -> Vector:
+    """Reals as whole numbers."""
+    bad = ~(np.abs(values) < WHOLE)
+    if valid is not None:
+        bad &= valid
+    if bad.any():
+        if e.detail != "lenient":
+            raise ValueError_(f"sql: {values[bad][0]} cannot be cast to {e.type.value}",
+                              hint="TRY_CAST gives null there")
+        valid = ~bad if valid is None else valid & ~bad
+    if valid is not None:
+        values = np.where(valid, values, 0.0)
+    return Vector(e.type, np.rint(values).astype(np.int64), valid)
+
+
 def by_rows(e: sql.Call) -> bool:
     """Whether a function of texts needs the combinations of its arguments that there are: it has
     several that vary, or one without a dictionary, or it may fail."""
-    if e.type is Type.MATRIX:
+    if e.type is Type.MATRIX or is_checked(e):
         return True
     if meaning(e) is None:
         return False

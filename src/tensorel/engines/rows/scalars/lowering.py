@@ -15,7 +15,7 @@ from tensorel.algebra.ops import FLOAT64
 from tensorel.base.records import dataclass
 from tensorel.engines.rows.frames import Arrays, Cell, both, null_cell
 from tensorel.engines.rows.scalars import times
-from tensorel.engines.rows.scalars.comparing import compared
+from tensorel.engines.rows.scalars.comparing import MANY, among, compared
 from tensorel.engines.rows.scalars.dictionaries import Dictionaries
 from tensorel.engines.rows.vectors import words_of
 from tensorel.ir.build import convert
@@ -188,8 +188,8 @@ class Lowering:
 
     def _sign(self, e: sql.Call, args: list[Expr]) -> Expr:
         zero = const(0, args[0].dtype)
-        positive, less = (Call(op, (args[0], zero)) for op in (ops.greater, ops.less))
-        return times.sub(convert(positive, INT64), convert(less, INT64))
+        return times.sub(*[convert(Call(op, (args[0], zero)), INT64)
+                           for op in (ops.greater, ops.less)])
 
     def _rounding(self, e: sql.Call, args: list[Expr]) -> Expr:
         op = {"floor": ops.floor, "ceil": ops.ceil, "trunc": ops.trunc}[e.function]
@@ -338,6 +338,10 @@ class Lowering:
             if None in wanted:  # what is not found may be the null
                 return Truth(found.true, FALSE)
             return found
+        if len(literals) == len(equal) > MANY:
+            there = [a.value for a in literals if a.value is not None]
+            found = _where(among(self.arrays, cell, there), cell.valid)
+            return found if len(there) == len(literals) else Truth(found.true, FALSE)
         parts = [self.test(t) for t in equal]
         true, false = parts[0].true, parts[0].false
         for p in parts[1:]:
@@ -364,7 +368,7 @@ class Lowering:
         if a.valid is None and b.valid is None:
             return same
         first, second = (TRUE if c.valid is None else c.valid for c in (a, b))
-        none = conjunction(negation(first), negation(second))
+        none = negation(disjunction(first, second))
         return disjunction(none, conjunction(conjunction(first, second), same))
 
 

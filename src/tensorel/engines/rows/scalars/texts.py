@@ -26,18 +26,28 @@ def _substring(text: str, start: int, length: int | None = None) -> str:
 
 
 @lru_cache(maxsize=256)
-def _pattern(pattern: str, flags: int) -> re.Pattern[str]:
-    """LIKE: % is any text, _ any character."""
-    parts = ["." if c == "_" else ".*" if c == "%" else re.escape(c) for c in pattern]
+def _pattern(pattern: str, escape: str, flags: int) -> re.Pattern[str]:
+    """LIKE: % is any text, _ any character, and what follows ``escape`` stands for itself."""
+    if len(escape) > 1:
+        raise ValueError(f"{escape!r} is no single character")
+    parts, characters = list[str](), iter(pattern)
+    for c in characters:
+        if escape and c == escape:
+            c = next(characters, "")
+            if c not in ("%", "_", escape):
+                raise ValueError(f"the pattern {pattern!r} has nothing to escape there")
+            parts.append(re.escape(c))
+        else:
+            parts.append("." if c == "_" else ".*" if c == "%" else re.escape(c))
     return re.compile("".join(parts), flags | re.DOTALL)
 
 
-def like(text: str, pattern: str) -> bool:
-    return _pattern(pattern, 0).fullmatch(text) is not None
+def like(text: str, pattern: str, escape: str = "") -> bool:
+    return _pattern(pattern, escape, 0).fullmatch(text) is not None
 
 
-def ilike(text: str, pattern: str) -> bool:
-    return _pattern(pattern, re.IGNORECASE).fullmatch(text) is not None
+def ilike(text: str, pattern: str, escape: str = "") -> bool:
+    return _pattern(pattern, escape, re.IGNORECASE).fullmatch(text) is not None
 
 
 def _left(text: str, count: int) -> str:

@@ -1,0 +1,1 @@
+"""Tensor relations: blocks by their keys, and what is done with them."""
