@@ -132,7 +132,7 @@ def _ready_for(base: Ready, numbers: Numbers) -> Ready:
                        residual=rest if rest is None else stated(rest, numbers))
         blank, derived = Blank(nest, base.lowered), Derived()
     if varies:  # ranges and sizes are others
-        nest = nest.sized(tuple([(name, numbers.of(n)) for name, n in nest.extents]))
+        nest = replace(nest, extents=tuple([(name, numbers.of(n)) for name, n in nest.extents]))
         blank, derived = Blank(nest, base.lowered), Derived()
         return Ready(nest, base.lowered, base.kernel, nest.extent, scalars, base.leaders, blank,
                      derived, base.ran)

@@ -151,12 +151,6 @@ class Nest:
         return self.body if self.op is None else Reduce(
             self.op, tuple([Axis(n, self.extent[n]) for n in sorted(self.reduced)]), self.body)
 
-    def sized(self, extents: tuple[tuple[str, int], ...]) -> Nest:
-        """The same over other extents."""
-        return Nest(self.loops, extents, self.reduced, self.op, self.body, self.output,
-                    self.gallop, self.residual, self.counted, self.everywhere, self.whole_cells,
-                    self.fetch, self.lets, self.speculative)
-
     @property
     def extent(self) -> dict[str, int]:
         return dict(self.extents)
