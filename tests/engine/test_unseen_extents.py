@@ -104,6 +104,7 @@ SLICES: list[Callable[..., Any]] = [
     lambda a, x, k, n: (a[k : k + n] @ a).sum(), lambda a, x, k, n: x[k : k + n] + 1.5,
     lambda a, x, k, n: a[k : k + n].T @ a[k : k + n], lambda a, x, k, n: a[k : k + n] + a[:n],
     lambda a, x, k, n: np.exp(a[k : k + n, :n]), lambda a, x, k, n: np.where(x[:n] > 2, x[:n], 0),
+    lambda a, x, k, n: np.sum(a[k : k + n], axis=0) + np.sum(a[:, :n], axis=1),
     lambda a, x, k, n: np.maximum(a[k : k + n], x), lambda a, x, k, n: a[:n] @ a @ a[:, :n]]
 
 

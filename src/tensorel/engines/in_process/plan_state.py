@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tensorel.engines.in_process.stopwatch import Stopwatch
 from tensorel.ir.given import Given, Numbers, about
-from tensorel.ir.nodes import GivenConst, postorder, stated
+from tensorel.ir.nodes import GivenConst, Reduce, postorder, stated
 from tensorel.plan.physical import BlasStep, BulkStep, ConvertStep, KernelStep, Plan, Step
 from tensorel.plan.size_memory import Keys
 
@@ -50,7 +50,7 @@ class StepState:
 
 
 def _is_given(x: object) -> bool:
-    return any(map(_is_given, x)) if type(x) is tuple else type(x) in (Given, GivenConst)
+    return any(map(_is_given, x)) if isinstance(x, tuple) else type(x) in (Given, GivenConst)
 
 
 def _stated(x: Any, numbers: Numbers) -> Any:
@@ -83,9 +83,9 @@ class KernelState(StepState):
             nest = self.nest
             exprs = [nest.body, nest.output.fill, *nest.output.coords, nest.output.guard,
                      nest.residual, *[let.body for let in nest.lets]]
-            self.looks = any(type(e) is GivenConst
-                             for e in postorder(*[e for e in exprs if e is not None])) \
-                or _is_given(nest.extents)
+            self.looks = _is_given(nest.extents) or any(
+                type(e) is GivenConst or (type(e) is Reduce and _is_given(e.axes))
+                for e in postorder(*[e for e in exprs if e is not None]))
         if not self.looks and not self.given:
             return self
         made = self._alike(numbers)
