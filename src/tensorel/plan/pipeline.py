@@ -15,6 +15,7 @@ from enum import Enum
 from tensorel.base.records import cached_property, dataclass
 from tensorel.config import Config
 from tensorel.errors import TypeError_
+from tensorel.ir.given import about
 from tensorel.ir.nodes import Lambda, Reduce, Source, Tensor, postorder
 from tensorel.ir.printer import show
 from tensorel.ir.replacing import replaced
@@ -298,7 +299,7 @@ def written(roots: list[Tensor], formats: list[object], known: list[Known], conf
     stats: dict[object, Stats] = {}
     slots: dict[object, Known] = {}
     for k in known:
-        size = math.prod(map(float, k.source.shape), start=1.0)
+        size = about(k.source.shape)
         stats[k.slot] = Stats(k.count, size, k.slot.format.is_dense, k.facts, k.rows,
                               k.stores)
         slots[k.slot] = k
