@@ -31,15 +31,21 @@ LIMIT = 1.5  # of the undisturbed time, beside that until the loss is known; and
 
 @dataclass
 class Run:
-    """``killed_at``: which part of the tasks was done. ``known``: seconds from the kill until Ray
-    says that the node is dead."""
+    """``work``: seconds of all tasks. ``killed_at``: which part of the tasks was done. ``known``:
+    seconds from the kill until Ray says that the node is dead."""
 
     right: bool
     seconds: float
     moved: int
     tasks: int
+    work: float
     killed_at: float = 0.0
     known: float = 0.0
+
+    @property
+    def load(self) -> float:
+        """Seconds of a task: tasks take longer where the machine has other work."""
+        return self.work / self.tasks
 
 
 def blocks(size: int, tile: int, name: int, engine: SitesEngine) -> tr.Tensor:
@@ -87,8 +93,8 @@ def run(size: int, cluster: RayCluster, expected: np.ndarray | None,
         thread.join()
     answer = kept.compute().to_numpy()
     right = expected is None or bool(np.allclose(answer, expected, rtol=1e-9))
-    return Run(right, seconds, stats["bytes_moved"], stats["tasks"], kill[0] if kill else 0.0,
-               found.get("known", 0.0)), answer
+    return Run(right, seconds, stats["bytes_moved"], stats["tasks"], sum(stats["work"]),
+               kill[0] if kill else 0.0, found.get("known", 0.0)), answer
 
 
 def peak(cluster: RayCluster, stop: threading.Event, found: list[int]) -> None:
@@ -115,6 +121,7 @@ def written(pairs: list[tuple[Run, Run]], size: int, memory: int, private: list[
                             capture_output=True, check=False).stdout.strip() or "unknown"
     times = [d.seconds / u.seconds for u, d in pairs]
     beyond = [(d.seconds - d.known) / u.seconds for u, d in pairs]
+    loads = [d.load / u.load for u, d in pairs]
     moved = [d.moved / u.moved for u, d in pairs]
     again = [d.tasks / u.tasks for u, d in pairs]
     good = sum(b <= LIMIT for b in beyond), sum(m <= LIMIT for m in moved)
@@ -129,6 +136,9 @@ def written(pairs: list[tuple[Run, Run]], size: int, memory: int, private: list[
         f"- time beyond the report at most {LIMIT} of the undisturbed: {good[0]} of {len(pairs)}; "
         f"median {np.median(beyond):.2f}, most {max(beyond):.2f}; with the report: median "
         f"{np.median(times):.2f}, most {max(times):.2f}",
+        f"- a task took as long as undisturbed: median {np.median(loads):.2f}, most "
+        f"{max(loads):.2f} times; above 1 the machine had other work, as nodes that are left have "
+        "more of its cores",
         f"- bytes at most {LIMIT} of the undisturbed: {good[1]} of {len(pairs)}; median "
         f"{np.median(moved):.2f}, most {max(moved):.2f}",
         f"- tasks done, also again: median {np.median(again):.2f} of the undisturbed, "
@@ -137,13 +147,13 @@ def written(pairs: list[tuple[Run, Run]], size: int, memory: int, private: list[
         f"- object store of a node: {memory / 1e6:.0f} MB; what its processes hold beside, at "
         f"most {max(private) / 1e6:.0f} MB", "",
         "| killed at, of the tasks | known after, s | undisturbed, s | with the loss, s "
-        "| beyond the report | bytes | right |",
-        "| ---: | ---: | ---: | ---: | ---: | ---: | --- |"]
-    for (u, d), b, m in zip(pairs, beyond, moved):
+        "| beyond the report | a task took | bytes | right |",
+        "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |"]
+    for (u, d), b, q, m in zip(pairs, beyond, loads, moved):
         shown = [f"{x:.2f}" if x <= LIMIT else f"**{x:.2f}**" for x in (b, m)]
         right = "yes" if d.right else "**no**"
         text.append(f"| {d.killed_at:.2f} | {d.known:.1f} | {u.seconds:.1f} | {d.seconds:.1f} | "
-                    f"{shown[0]} | {shown[1]} | {right} |")
+                    f"{shown[0]} | {q:.2f} | {shown[1]} | {right} |")
     return "\n".join(text) + "\n"
 
 

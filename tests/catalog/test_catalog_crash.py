@@ -156,8 +156,9 @@ def contents(db: tr.Database) -> dict[str, list[Any]]:
     return {name: tensor.tolist() for name, tensor in db.tensors().items()}
 
 
-def change(db: tr.Database) -> None:
+def change(db: tr.Database, sites: Any) -> None:
     db["kept"] = [9.0]
+    db["parts"] = tr.from_blocks(lambda key: np.full(4, key[0] + 1.0), (8,), 4, engine=sites)
     db["A"] = tr.tensor(np.eye(3), format="csr")
     db["A"] = tr.tensor(np.eye(4), format="csr")
     db["same"] = db["old"]
@@ -170,14 +171,14 @@ def test_loss_of_power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: in
     of what was not synchronized is lost; and the next commit works on it."""
     path, chance = tmp_path / "db", random.Random(seed)
     db = tr.connect(path)
-    db.update(kept=[1, 2], old=np.arange(20.0), A=[3])
+    db.update(kept=[1, 2], old=np.arange(20.0), A=[3], block=np.ones(4))  # as one of the parts
     left_by_a_killed_writer(path)
     before, begin = contents(db), Disk(path)
     recorder = Recorder()
     for module in (disk, locks, directory):
         monkeypatch.setattr(module, "os", recorder)
-    with db.transaction():
-        change(db)
+    with tr.engines.local(sites=2) as sites, db.transaction():
+        change(db, sites)
     after = contents(db)
     for module in (disk, locks, directory):
         monkeypatch.setattr(module, "os", Careless())
@@ -230,7 +231,7 @@ class Interrupting:
 def test_interrupts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
     """Ctrl-C at any operation leaves the old state or the new one, and a database that works."""
     db = tr.connect(tmp_path / "db", wait=0.0)
-    db.update(kept=[1, 2], old=np.arange(20.0), A=[3])
+    db.update(kept=[1, 2], old=np.arange(20.0), A=[3], block=np.ones(4))  # as one of the parts
     for step in range(1, 200):
         before, hit = contents(db), Interrupting(step, late)
         for module in (disk, locks, arrays, folder, directory):

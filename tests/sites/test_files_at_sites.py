@@ -3,9 +3,11 @@ and each block is read where it is needed and written where it was made."""
 
 from __future__ import annotations
 
+import os
 import pickle
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,10 @@ import pytest
 from random_sites import SPREAD
 
 import tensorel as tr
+from tensorel.catalog.parts import PartWriter
 from tensorel.engines.sites.sites_engine import SitesEngine
 from tensorel.engines.sites.threads import ThreadCluster
-from tensorel.errors import FileError, StorageError, TypeError_
+from tensorel.errors import DatabaseError, FileError, StorageError, TypeError_
 from tensorel.io.blocked.opening import writing_blocks
 from tensorel.io.blocked.source import About
 from tensorel.storage import convert
@@ -135,6 +138,73 @@ def test_single_files_and_settings(matrix: np.ndarray, engine: SitesEngine, tmp_
         assert engine.stats()["tasks"] > 0
     np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), matrix + 1)
     assert tr.read(tmp_path / "a.npy", engine=engine).shape == matrix.shape
+
+
+# -- databases ------------------------------------------------------------------------------------
+def test_sites_write_into_a_database(matrix: np.ndarray, engine: SitesEngine, tmp_path: Path
+                                     ) -> None:
+    A = tr.read(tmp_path / "a.zarr", engine=engine)
+    with tr.connect(tmp_path / "db") as db:
+        db["product"] = A @ A.T + 1
+        db["total"] = A.sum()
+        assert engine.stats()["bytes_driver"] == 0
+        names = set(os.listdir(tmp_path / "db/data"))
+        with db.transaction():
+            db["again"] = (A @ A.T + 1).persist()
+            db["product"] = A * 2
+            np.testing.assert_array_equal(db["product"].to_numpy(), matrix * 2)
+        assert names & set(os.listdir(tmp_path / "db/data"))
+        assert "product  (96, 60)  float64  dense  46.1 kB" in repr(db)
+        db.verify()
+    with tr.connect(tmp_path / "db", read_only=True) as db:
+        np.testing.assert_allclose(db["again"].to_numpy(), matrix @ matrix.T + 1)
+        assert db["total"].item() == pytest.approx(matrix.sum())
+        assert db["a"].shape == matrix.shape
+    engine.reset()
+    back = tr.read(tmp_path / "db", name="product", engine=engine)
+    assert "S0: 2 x 2 blocks at 4 sites" in str((back + 1).explain(engine=engine))
+    (back + 1).write(tmp_path / "more.zarr", engine=engine)
+    assert engine.stats()["bytes_driver"] == 0
+    np.testing.assert_array_equal(tr.read(tmp_path / "more.zarr").to_numpy(), matrix * 2 + 1)
+
+
+def test_sparse_parts_of_a_database(engine: SitesEngine, tmp_path: Path) -> None:
+    a = np.zeros((80, 80), np.float32)
+    a[:20, :20] = np.random.default_rng(1).random((20, 20)) < 0.2
+    tr.tensor(a, format="csr").write(tmp_path / "s.parts", tile=20)
+    with tr.connect(tmp_path / "db") as db:
+        db["s"] = tr.read(tmp_path / "s.parts", engine=engine) * 3
+        db["nothing"] = tr.read(tmp_path / "s.parts", engine=engine)[40:] * 2
+        found = db["s"]
+        assert found.format != "dense" and found.nnz == np.count_nonzero(a)
+        np.testing.assert_array_equal(found.to_numpy(), 3 * a)
+        assert not db["nothing"].to_numpy().any() and db["nothing"].dtype == np.float32
+        db.verify()
+        there = tr.read(tmp_path / "db", name="s", engine=engine).persist()
+        assert sum(engine.stats()["bytes_held"]) < a.nbytes
+        np.testing.assert_array_equal(there.to_numpy(), 3 * a)
+
+
+def test_a_failed_write_leaves_the_database_as_it_was(
+        matrix: np.ndarray, engine: SitesEngine, tmp_path: Path) -> None:
+    A = tr.read(tmp_path / "a.parts", engine=engine)
+    (tmp_path / "a.parts/part-1-1.npy").unlink()
+    with tr.connect(tmp_path / "db") as db:
+        before = set(os.listdir(tmp_path / "db/data"))
+        with pytest.raises(StorageError, match="part-1-1"):
+            db["b"] = A + 1
+        assert list(db) == ["a"]
+        db["c"] = [1.0]  # what was written for nothing goes with the next commit
+        assert before < set(os.listdir(tmp_path / "db/data"))
+        assert len(os.listdir(tmp_path / "db/data")) == len(before) + 2  # values and statistics
+    tag = (tmp_path / "db/tensorel-database").read_text().split()[-1]
+    put = PartWriter(str(tmp_path / "db"), "0" * 32, About((2,), np.dtype(float), np.float64(0)),
+                     False)
+    with pytest.raises(DatabaseError, match="not the database here"):
+        put((0,), convert.from_dense(np.ones(2), 0))
+    with pytest.raises(FileError, match="all sites"):
+        replace(put, path=str(tmp_path / "elsewhere"), tag=tag)(
+            (0,), convert.from_dense(np.ones(2), 0))
 
 
 @pytest.mark.parametrize("kind", KINDS)

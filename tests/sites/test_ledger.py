@@ -64,11 +64,23 @@ def test_what_nobody_needs_is_kept_while_tasks_run_and_there_is_room():
     ledger.finish(2, 10)
     ledger.finish(3, 10)
     assert not dropped and ledger.held(3) == [10, 20, 30]
-    assert ledger.to_make({3}) == [3]  # from what is spare
     ledger.finish(4, 25)
     assert dropped == [1] and ledger.held(3) == [25, 10, 20]
     ledger.finish(5, 1)  # nothing runs any more
     assert sorted(dropped) == [1, 2, 3, 4] and ledger.held(3) == [0, 1, 0]
+
+
+def test_of_what_is_lost_what_nobody_needs_is_not_made_again():
+    D = Task(4, 0, abs, (2, 3))
+    ledger, dropped = ledger_of(A, B, C, D, Task(5, 0, abs, (1,)))
+    for n in (1, 2, 3):
+        ledger.release(n)
+        ledger.finish(n, 10)
+    ledger.finish(4, 1)
+    assert not dropped  # 5 still runs: the others are spare
+    assert ledger.to_make({2, 4}) == [2, 4]  # 4 is a result, made of 2 and of 3, which is there
+    assert ledger.to_make({3}) == [] and dropped == [3]
+    assert ledger.to_make({4}) == [3, 4]  # it has to be made for that
 
 
 def test_flying_tasks_go_anew_with_all_that_wait_for_them():

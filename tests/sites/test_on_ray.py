@@ -18,11 +18,15 @@ import pytest
 import tensorel as tr
 
 pytest.importorskip("ray", reason="Ray is not installed (pip install 'tensorel[ray]')")
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))  # nodes get this path
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))  # nodes get these paths
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "comprehension"))
+
+from comprehension_corpus import cases, check
 
 from cluster.programs import PROGRAMS, Program
 from cluster.table import counted_on
 from tensorel.engines.sites.sites_engine import SitesEngine
+from tensorel.errors import StorageError
 from tensorel.testing import difference, run_numpy, sample_program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -158,3 +162,94 @@ def test_a_share_that_does_not_fit_is_refused_before_anything_runs(engine: Sites
         (wide @ wide).compute()
     assert caught.value.needed > caught.value.limit
     assert not engine.stats()["tasks"]
+
+
+# -- files -----------------------------------------------------------------------------------------
+KINDS: dict[str, dict[str, str]] = {"a.zarr": {}, "a.parts": {}, "a.mtx/": {}, "db": {"name": "a"}}
+
+
+@pytest.fixture
+def matrix(tmp_path: Path) -> np.ndarray:
+    a = np.random.default_rng(0).random((96, 60)).round(3)
+    tr.asarray(a).write(tmp_path / "a.zarr", tile=(12, 20))
+    tr.asarray(a).write(tmp_path / "a.parts", tile=(10, 25))
+    tr.asarray(a).write(f"{tmp_path}/a.mtx/", tile=(40, 60), part="mtx")
+    with tr.connect(tmp_path / "db") as db:
+        db["a"] = tr.asarray(a)
+    return a
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_go_through_the_nodes_alone(kind: str, matrix: np.ndarray, engine: SitesEngine,
+                                          tmp_path: Path) -> None:
+    A = tr.read(f"{tmp_path}/{kind}", engine=engine, **KINDS[kind])
+    assert A.shape == matrix.shape and engine.stats()["tasks"] == 0
+    wanted = matrix @ matrix.T + 1
+    for out in ("out.zarr", "out.parts"):
+        (A @ A.T + 1).write(tmp_path / out)
+        np.testing.assert_allclose(tr.read(tmp_path / out).to_numpy(), wanted)
+    with tr.connect(tmp_path / "db") as db:
+        db["out"] = A @ A.T + 1
+        np.testing.assert_allclose(db["out"].to_numpy(), wanted)
+        db.verify()
+    assert engine.stats()["bytes_driver"] == 0
+    back = tr.read(tmp_path / "db", name="out", engine=engine)
+    np.testing.assert_allclose(back.sum(axis=0).compute().to_numpy(), wanted.sum(axis=0))
+    assert engine.stats()["largest_driver"] <= wanted.nbytes / 4
+
+
+def test_errors_of_files_are_those_of_the_nodes(matrix: np.ndarray, engine: SitesEngine,
+                                                tmp_path: Path) -> None:
+    A = tr.read(tmp_path / "a.parts", engine=engine)
+    (tmp_path / "a.parts").rename(tmp_path / "not shared")
+    with pytest.raises(StorageError, match="npy cannot be opened: No such file") as caught:
+        A.sum().compute()
+    assert "all sites of an engine" in str(caught.value)
+    assert any("of S0, at site" in note for note in caught.value.__notes__)
+    with tr.connect(tmp_path / "db") as db:
+        with pytest.raises(StorageError, match="part-"):
+            db["b"] = A + 1
+        assert list(db) == ["a"]
+    B = tr.read(tmp_path / "db", name="a", engine=engine)
+    (tmp_path / "db").rename(tmp_path / "not shared either")
+    with pytest.raises(StorageError, match="db cannot be opened"):
+        B.sum().compute()
+
+
+# -- languages -------------------------------------------------------------------------------------
+def test_comprehensions(engine: SitesEngine) -> None:
+    for k, case in enumerate(cases()[::25]):
+        check(case, *(("blocks",) if k % 2 else ("sparse", "dense")), engine=engine)
+
+
+@tr.loops
+def smoothed(A, steps):
+    B = A.copy()
+    for _ in range(steps):
+        C = B.copy()
+        for i in range(1, len(B) - 1):
+            C[i] = (B[i - 1] + B[i] + B[i + 1]) / 3
+        B = C
+    return B
+
+
+def test_loops_windows_relations_and_sql(engine: SitesEngine) -> None:
+    rng = np.random.default_rng(3)
+    a, v = rng.random((24, 18)), rng.random(40)
+    A = tr.from_blocks(lambda key: a[6 * key[0]:6 * key[0] + 6], a.shape, (6, 18), engine=engine)
+    with tr.options(engine=engine):
+        wanted = v.copy()
+        for _ in range(2):
+            wanted[1:-1] = (wanted[:-2] + wanted[1:-1] + wanted[2:]) / 3
+        np.testing.assert_allclose(smoothed(v, 2).to_numpy(), wanted)
+        found = tr.convolve(A, np.ones((3, 3)), mode="valid").to_numpy()
+        np.testing.assert_allclose(
+            found, np.lib.stride_tricks.sliding_window_view(a, (3, 3)).sum(axis=(2, 3)))
+        np.testing.assert_allclose(A.aggregate("sum", "row").to_numpy(), a.sum(axis=1))
+        np.testing.assert_allclose(A.select("rid < 5 and val > 0.5").to_numpy(),
+                                   np.where((np.arange(24)[:, None] < 5) & (a > 0.5), a, 0))
+        rows = tr.sql("SELECT i0, SUM(val) AS s FROM A WHERE i0 < 3 GROUP BY i0 ORDER BY i0",
+                      A=A).rows()
+        np.testing.assert_allclose([s for _, s in rows], a[:3].sum(axis=1))
+        np.testing.assert_allclose(tr.cumulative_sum(A, axis=0).to_numpy(), np.cumsum(a, axis=0))
+        assert tr.argmax(A).item() == a.argmax()

@@ -317,3 +317,12 @@ def test_plans_for_thousands_of_sites_need_no_data() -> None:
         plan = (tall @ small).explain(engine=engine)
         assert plan.to_dict()["sites"] == 2048
         assert plan.predicted_moved == 2047 * 64 * 64 * 8
+
+
+@pytest.mark.parametrize("format", ["dense", "csr", "coo"])
+def test_operands_at_hand_are_cut_here_where_the_engine_is_a_setting(format: str) -> None:
+    a = np.arange(40.0).reshape(8, 5)
+    with SitesEngine(ThreadCluster(4), rates=SPREAD) as engine, tr.options(engine=engine):
+        T = tr.tensor(a, format=format)
+        np.testing.assert_array_equal((T * 2 + 1).to_numpy(), a * 2 + 1)
+        assert engine.stats()["tasks"] >= 4

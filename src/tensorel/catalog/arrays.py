@@ -32,8 +32,10 @@ def _header(dtype: np.dtype[np.generic], length: int) -> bytes:
     return made.getvalue()
 
 
-def keep(folder: Directory, array: AnyArray, there: Collection[str], tag: str) -> ArrayFile:
-    """Write the array to its file, unless a whole file is there."""
+def keep(folder: Directory, array: AnyArray, there: Collection[str], tag: str,
+         durable: bool = False) -> ArrayFile:
+    """Write the array to its file, unless a whole file is there. ``durable``: it is synchronized
+    here, for a commit of another machine."""
     flat = np.ascontiguousarray(array).reshape(-1)
     header = _header(flat.dtype, flat.size)
     data = flat.view(np.uint8).data
@@ -42,7 +44,7 @@ def keep(folder: Directory, array: AnyArray, there: Collection[str], tag: str) -
     found = ArrayFile(stem(tag, digest.hexdigest()), flat.dtype.str, int(flat.size))
     with disk.telling(f"{folder.place(found.file)} cannot be written"):
         if found.file not in there or not _is_whole(folder, found.file):
-            disk.write_new(folder, found.file, (header, data), tag)
+            disk.write_new(folder, found.file, (header, data), tag, durable)
     return found
 
 

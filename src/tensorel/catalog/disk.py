@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import threading
+import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -139,3 +141,26 @@ def _sync(folder: Directory, name: str | None) -> None:
         os.fsync(file)
     finally:
         os.close(file)
+
+
+# -- folders ------------------------------------------------------------------------------------
+def make_folder(path: str) -> bool:
+    """Make the folder if there is none; whether it was made."""
+    if os.path.isdir(path):
+        return False
+    os.makedirs(path, mode=0o775, exist_ok=True)
+    return True
+
+
+def sync_parent(path: str) -> None:
+    """From here on the name of a new folder survives a loss of power."""
+    with Directory.at(os.path.dirname(path)) as parent:
+        parent.sync()
+
+
+def warn_if_open_to_all(*folders: Directory) -> None:
+    """Say so where everybody may write."""
+    for folder in folders:
+        if folder.facts().st_mode & stat.S_IWOTH:
+            warnings.warn(f"everybody on this machine can change the database {folder.path}; "
+                          f"forbid it with chmod o-w", stacklevel=4)

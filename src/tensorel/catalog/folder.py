@@ -23,18 +23,18 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import stat
 import threading
-import warnings
 from collections import OrderedDict
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from tensorel.base.directory import Directory, read_whole
-from tensorel.catalog import arrays, axis_files, disk, locks, marker, statistics
+from tensorel.catalog import arrays, axis_files, disk, locks, marker, parts, statistics
 from tensorel.catalog.formats import format_of, text_of
 from tensorel.catalog.records import (
+    DATA,
     About,
     ArrayFile,
     Entry,
@@ -50,15 +50,18 @@ from tensorel.catalog.records import (
     to_text,
 )
 from tensorel.errors import DatabaseError
+from tensorel.io.blocked.gathering import gathered
+from tensorel.io.blocked.source import About as Written
 from tensorel.io.guard import DAMAGE
 from tensorel.io.npz import fill_texts, fill_value
 from tensorel.io.validate import checked, outside
 from tensorel.stats.collected.facts import TensorStats
+from tensorel.storage.convert import empty_result
 from tensorel.storage.identity import AnyArray, compact
 from tensorel.storage.stored import Stored
+from tensorel.tables.labels import Axes
 
 _CATALOG = re.compile(r"catalog-([0-9]{12})\.json")
-_DATA = "data"
 #: No catalog and no statistics of ours have more bytes.
 _MAX_FILE_BYTES = 1 << 30
 #: How often a reader tries to lock the last catalog while others are committed.
@@ -86,15 +89,15 @@ class Folder:
         self.state: State[Entry] = State(0, {}, {})
         self._seen: dict[int, State[Entry]] = {}
         with disk.telling(f"{self.path} cannot be opened"):
-            made = not read_only and _make(self.path)
+            made = not read_only and disk.make_folder(self.path)
             self._root = Directory.at(self.path)
             #: None in a database of an earlier version, until it is written to.
             self._tag = marker.read(self._root)
             if not self._generations():
                 self._create(wait, made)
             self._hold()
-            self._data = self._root.folder(_DATA)
-            _warn_if_open_to_all(self._root, self._data)
+            self._data = self._root.folder(DATA)
+            disk.warn_if_open_to_all(self._root, self._data)
 
     # -- reading ------------------------------------------------------------------------------
     def _generations(self) -> list[int]:
@@ -156,22 +159,34 @@ class Folder:
         return entry.about
 
     def _load(self, entry: Entry) -> Stored:
-        forms = [self._form(entry, form) for form in entry.forms]
+        forms = [self._form(entry, form, entry.shape) for form in entry.forms]
+        if entry.parts is not None:
+            forms = [gathered(parts.source_of(entry, partial(self.part, entry), self.path),
+                              self.path)]
         if forms[1:]:
             forms[0].alternatives = tuple(forms[1:])
         forms[0].axes = axis_files.loaded(
             entry.axes, entry.shape, lambda a: arrays.mapped(self._data, a), self.path)
-        self._learned[entry] = [form.derived.stats for form in forms]
+        self._learned[entry] = [form.derived.stats for form in forms[:len(entry.forms)]]
         return forms[0]
 
-    def _form(self, entry: Entry, form: Form) -> Stored:
+    def part(self, entry: Entry, key: tuple[int, ...]) -> Stored:
+        """A block of a tensor in parts, over mapped files."""
+        assert entry.parts is not None
+        form, shape = parts.form_at(entry, key), entry.parts.shape(key)
+        if form is not None:
+            return self._form(entry, form, shape)
         dtype = np.dtype(entry.dtype)
-        format_ = format_of(form.format, self.path, entry.shape, dtype)
+        return empty_result(shape, dtype, fill_value(list(entry.fill), dtype, self.path), "coo")
+
+    def _form(self, entry: Entry, form: Form, shape: tuple[int, ...]) -> Stored:
+        dtype = np.dtype(entry.dtype)
+        format_ = format_of(form.format, self.path, shape, dtype)
         fill = fill_value(list(entry.fill), dtype, self.path)
         found = {n: arrays.mapped(self._data, a) for n, a in form.arrays}
-        made = outside(format_, entry.shape, dtype, fill, found, self.path)
+        made = outside(format_, shape, dtype, fill, found, self.path)
         if form.statistics is not None:
-            statistics.give(made, self._statistics(form.statistics, entry.shape))
+            statistics.give(made, self._statistics(form.statistics, shape))
         return made
 
     def _statistics(self, stem: str, shape: tuple[int, ...]) -> TensorStats:
@@ -197,8 +212,12 @@ class Folder:
         for name, entry in self.current().tensors.items():
             for file in entry.files():
                 arrays.verify(self._data, file)
-            loaded = self._load(entry)
-            for form in (loaded, *loaded.alternatives):
+            if entry.parts is None:
+                loaded = self._load(entry)
+                forms = (loaded, *loaded.alternatives)
+            else:
+                forms = tuple([self.part(entry, at) for at, _ in entry.parts.forms])
+            for form in forms:
                 checked(form.format, form.shape, form.dtype, form.fill, form.arrays,
                         f"{self.path}[{name!r}]")
 
@@ -232,6 +251,15 @@ class Folder:
         forms = tuple([self._keep(form) for form in (stored, *stored.alternatives)])
         axes = axis_files.kept(stored.axes, self._keep_array)
         return Entry(stored.shape, stored.dtype.name, tuple(fill_texts(stored.fill)), forms, axes)
+
+    def keep_parts(self, about: Written, axes: Axes | None, write: parts.Writing) -> Entry:
+        """Have a tensor's files written by those who have its blocks; they count once a state with
+        the entry is committed."""
+        assert self._tag is not None, "keep without begin"
+        self._swept = False
+        found = parts.written(self.path, self._tag, about, write)
+        self._there.update(found.files())
+        return replace(found, axes=axis_files.kept(axes, self._keep_array))
 
     def _keep_array(self, array: AnyArray) -> ArrayFile:
         assert self._tag is not None, "keep without begin"
@@ -314,13 +342,13 @@ class Folder:
         self._writer = locks.lock_writer(self._root, wait)
         try:
             if not self._generations():
-                self._root.make_folder(_DATA, 0o775)
-                self._data = self._root.folder(_DATA)
+                self._root.make_folder(DATA, 0o775)
+                self._data = self._root.folder(DATA)
                 if self._data.names():
                     raise DatabaseError(f"{self.path} has lost its catalog; its data are there",
                                         hint="restore the folder from a copy")
                 if made:
-                    _sync_parent(self.path)
+                    disk.sync_parent(self.path)
                 self.commit(self.state)
         finally:
             self.end()
@@ -368,23 +396,3 @@ class Folder:
         no lock, because the parent has it open too."""
         self._guard = threading.RLock()
         self.end()
-
-
-def _make(path: str) -> bool:
-    """Make the folder if there is none; whether it was made."""
-    if os.path.isdir(path):
-        return False
-    os.makedirs(path, mode=0o775, exist_ok=True)
-    return True
-
-
-def _sync_parent(path: str) -> None:
-    with Directory.at(os.path.dirname(path)) as parent:
-        parent.sync()
-
-
-def _warn_if_open_to_all(*folders: Directory) -> None:
-    for folder in folders:
-        if folder.facts().st_mode & stat.S_IWOTH:
-            warnings.warn(f"everybody on this machine can change the database {folder.path}; "
-                          f"forbid it with chmod o-w", stacklevel=4)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tensorel.algebra.ops import check_dtype
 from tensorel.base.records import dataclass
-from tensorel.catalog import marker
+from tensorel.catalog import marker, parts
 from tensorel.catalog.folder import Folder
 from tensorel.catalog.records import Entry
 from tensorel.errors import KeyError_, StorageError
@@ -33,6 +33,21 @@ class Mapped:
             folder.close()
 
 
+@dataclass(frozen=True, slots=True)
+class MappedPart:
+    """Gives a block of a tensor in parts, over mapped files."""
+
+    path: str
+    entry: Entry
+
+    def __call__(self, key: tuple[int, ...]) -> Stored:
+        folder = Folder(self.path, read_only=True)
+        try:
+            return folder.part(self.entry, key)
+        finally:
+            folder.close()
+
+
 def is_database(path: str) -> bool:
     """Whether a folder is a database."""
     return os.path.isfile(os.path.join(path, marker.NAME))
@@ -51,10 +66,12 @@ def tensor_source(path: str, name: str) -> BlockSource:
         entry = tensors[name]
     finally:
         folder.close()
+    if entry.parts is not None:
+        return parts.source_of(entry, MappedPart(os.path.abspath(path), entry), path)
     dtype = check_dtype(entry.dtype)
     edges = tuple([np.array([0, n]) for n in entry.shape])
-    values = [a.length for n, a in entry.forms[0].arrays if n == "val"]
-    stored = np.full([1] * len(edges), float(values[0])) if values else None
+    count = parts.count_of(entry.forms[0])
+    stored = np.full([1] * len(edges), count) if count else None
     return BlockSource(Mapped(os.path.abspath(path), entry), edges, dtype,
                        fill_value(list(entry.fill), dtype, path), stored, True)
 

@@ -4,7 +4,7 @@ A catalog file is two lines: ``{"tensorel": 2, "sha256": ...}`` with the checksu
 and a JSON object. Files are named by the tag of their database and the SHA-256 of their content,
 so an entry says all that is needed to find a file and to check it; a name of a tensor never
 becomes a name of a file. Version 1 had no tags; its files stay as they are. Version 3 has labels of
-axes; a catalog without any is of version 2.
+axes, version 4 tensors in parts; a catalog has the lowest version that can say what is in it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -21,8 +22,10 @@ from tensorel.algebra.ops import DTYPES
 from tensorel.base.records import dataclass
 from tensorel.errors import DatabaseError
 
-VERSION, _WITHOUT_LABELS = 3, 2
-_READ = (1, 2, 3)
+#: The folder of the data files.
+DATA = "data"
+VERSION, _WITH_LABELS, _PLAIN = 4, 3, 2
+_READ = (1, 2, 3, 4)
 _STEM = re.compile(r"([0-9a-f]{32}-)?[0-9a-f]{64}")
 _OURS = re.compile(r"([0-9a-f]{32})-[0-9a-f]{64}\.(npy|json)")
 _DTYPES = {d.str for d in DTYPES}
@@ -86,22 +89,44 @@ class AxisEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Parts:
+    """A tensor in blocks. ``edges``: where they begin along each axis, and its extent; ``forms``:
+    of each block, by its place. Blocks that are not named are all fill."""
+
+    edges: tuple[tuple[int, ...], ...]
+    forms: tuple[tuple[tuple[int, ...], Form], ...]
+
+    def shape(self, at: tuple[int, ...]) -> tuple[int, ...]:
+        """Of a block."""
+        return tuple([e[k + 1] - e[k] for e, k in zip(self.edges, at)])
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
-    """A tensor; it is stored in each of its forms. ``fill`` is exact (see ``io.npz``)."""
+    """A tensor; it is stored in each of its forms, or once, in parts. ``fill`` is exact (see
+    ``io.npz``)."""
 
     shape: tuple[int, ...]
     dtype: str
     fill: tuple[str, ...]
     forms: tuple[Form, ...]
     axes: tuple[AxisEntry, ...] = ()
+    parts: Parts | None = None
+
+    @property
+    def all_forms(self) -> tuple[Form, ...]:
+        """Those of parts, too."""
+        return self.forms if self.parts is None else tuple([f for _, f in self.parts.forms])
 
     @property
     def about(self) -> About:
-        sizes = [a.length * np.dtype(a.dtype).itemsize for f in self.forms for _, a in f.arrays]
-        return About(self.shape, self.dtype, tuple([f.format for f in self.forms]), sum(sizes))
+        forms = self.all_forms
+        sizes = [a.length * np.dtype(a.dtype).itemsize for f in forms for _, a in f.arrays]
+        return About(self.shape, self.dtype, tuple(dict.fromkeys([f.format for f in forms])),
+                     sum(sizes))
 
     def files(self) -> Iterator[str]:
-        for form in self.forms:
+        for form in self.all_forms:
             for _, array in form.arrays:
                 yield array.file
             if form.statistics is not None:
@@ -144,21 +169,28 @@ def to_text(state: State[Entry]) -> bytes:
         "declared": dict(state.declared),
     }
     text = json.dumps(body, separators=(",", ":")).encode() + b"\n"
-    version = VERSION if any(e.axes for e in state.tensors.values()) else _WITHOUT_LABELS
+    entries = state.tensors.values()
+    version = VERSION if any(e.parts is not None for e in entries) else (
+        _WITH_LABELS if any(e.axes for e in entries) else _PLAIN)
     head = {"tensorel": version, "sha256": hashlib.sha256(text).hexdigest()}
     return json.dumps(head).encode() + b"\n" + text
 
 
 def _entry(entry: Entry) -> dict[str, object]:
-    forms = [{"format": f.format, "statistics": f.statistics,
-              "arrays": {n: [a.stem, a.dtype, a.length] for n, a in f.arrays}}
-             for f in entry.forms]
-    made: dict[str, object] = {"shape": entry.shape, "dtype": entry.dtype,
-                               "fill": entry.fill, "forms": forms}
+    made: dict[str, object] = {"shape": entry.shape, "dtype": entry.dtype, "fill": entry.fill,
+                               "forms": [_form(f) for f in entry.forms]}
     if entry.axes:
         made["axes"] = [[a.name, a.kind, a.zone, [[f.stem, f.dtype, f.length] for f in a.arrays]]
                         for a in entry.axes]
+    if entry.parts is not None:
+        made["edges"] = entry.parts.edges
+        made["parts"] = [[at, _form(f)] for at, f in entry.parts.forms]
     return made
+
+
+def _form(form: Form) -> dict[str, object]:
+    return {"format": form.format, "statistics": form.statistics,
+            "arrays": {n: [a.stem, a.dtype, a.length] for n, a in form.arrays}}
 
 
 def from_text(text: bytes, where: str) -> State[Entry]:
@@ -191,11 +223,25 @@ def damaged(where: str) -> DatabaseError:
 
 def _to_entry(found: Mapping[str, Any]) -> Entry:
     forms = tuple([_to_form(f) for f in found["forms"]])
-    if not forms or found["dtype"] not in _KINDS:
+    shape = tuple([_whole(n) for n in found["shape"]])
+    parts = _to_parts(found["edges"], found["parts"], shape) if "parts" in found else None
+    if bool(forms) == (parts is not None) or found["dtype"] not in _KINDS:
         raise ValueError
-    return Entry(tuple([_whole(n) for n in found["shape"]]), found["dtype"],
-                 tuple([_text(t) for t in found["fill"]]), forms,
-                 tuple([_to_axis(*a) for a in found.get("axes", ())]))
+    return Entry(shape, found["dtype"], tuple([_text(t) for t in found["fill"]]), forms,
+                 tuple([_to_axis(*a) for a in found.get("axes", ())]), parts)
+
+
+def _to_parts(edges: Sequence[Sequence[object]], parts: Sequence[Sequence[Any]],
+              shape: tuple[int, ...]) -> Parts:
+    cut = tuple([tuple([_whole(n) for n in e]) for e in edges])
+    for e, extent in zip(cut, shape, strict=True):
+        if len(e) < 2 or e[0] or e[-1] != extent or any(a > b for a, b in pairwise(e)):
+            raise ValueError(edges)
+    forms = {tuple([_whole(k) for k in at]): _to_form(f) for at, f in parts}
+    if len(forms) != len(parts) or not all(
+            len(at) == len(cut) and all(k < len(e) - 1 for k, e in zip(at, cut)) for at in forms):
+        raise ValueError(parts)
+    return Parts(cut, tuple(forms.items()))
 
 
 def _to_axis(name: object, kind: object, zone: object, arrays: Sequence[Sequence[object]]

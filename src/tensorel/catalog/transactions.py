@@ -102,8 +102,12 @@ class Session(Generic[E]):
 
     # -- writing ------------------------------------------------------------------------------
     def put(self, name: str, stored: Stored) -> None:
+        self.put_by(name, lambda: self.store.keep(stored))
+
+    def put_by(self, name: str, keep: Callable[[], E]) -> None:
+        """Keep what ``keep`` has written, within the transaction."""
         with self.transaction() as mine:
-            entry = self.store.keep(stored)
+            entry = keep()
             mine.state = replace(mine.state, tensors={**mine.state.tensors, name: entry})
 
     def remove(self, name: str) -> None:

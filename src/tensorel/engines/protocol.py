@@ -112,9 +112,10 @@ class Engine(ABC):
         raise UnsupportedError(f"the engine {self.name!r} has no sites that make blocks",
                                hint="say engine=tr.engines.local(sites=4), for instance")
 
-    def write(self, node: Tensor, config: Config, cut: Cut) -> list[Any]:
+    def write(self, node: Tensor, config: Config, cut: Cut, fill: Const) -> list[Any]:
         """Compute a tensor and hand its blocks to ``put``, where they are made. ``cut``: where
-        blocks that lie cut so have to be cut, and ``put``. What each call of it gave."""
+        blocks that lie cut so have to be cut, and ``put``; ``fill``: that blocks shall have. What
+        each call of ``put`` gave."""
         raise UnsupportedError(f"the engine {self.name!r} has no sites that write blocks",
                                hint="compute() the tensor and write it here")
 

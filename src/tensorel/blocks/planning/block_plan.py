@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tensorel.base.records import dataclass
+from tensorel.blocks.planning.along_cuts import AlongStep
 from tensorel.blocks.planning.cells import Copies, Placed, Step
 from tensorel.blocks.steps.layout import Layout
 from tensorel.ir.nodes import Bulk
@@ -50,7 +51,7 @@ class AliasStep:
     of: str
 
 
-AnyStep = GridStep | WholeStep | AliasStep
+AnyStep = GridStep | WholeStep | AlongStep | AliasStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class BlockPlan:
                 match s:
                     case GridStep():
                         return s.placed.layout
-                    case WholeStep():
+                    case WholeStep() | AlongStep():
                         return s.layout
                     case AliasStep():
                         return self.layout(s.of)
@@ -93,6 +94,11 @@ class BlockPlan:
             if isinstance(s, WholeStep):
                 lines.append(f"{k + 1}. {s.name}: whole, at site {s.site}, "
                              f"moves {show_bytes(int(s.moved))}")
+                continue
+            if isinstance(s, AlongStep):
+                lines.append(f"{k + 1}. {s.name} of {s.operand}: {s.tensor.op.name} of each block, "
+                             f"combined, moves {show_bytes(int(s.moved))}")
+                lines.append(f"   {s.name}: {_lies(s.layout)}")
                 continue
             cut = ", ".join(f"{a.name} / {p}" for a, p in zip(s.step.loops.indices, s.placed.grid))
             lines.append(
@@ -111,7 +117,7 @@ def _moved(step: AnyStep) -> float:
     match step:
         case GridStep():
             return step.placed.moved
-        case WholeStep():
+        case WholeStep() | AlongStep():
             return step.moved
         case _:
             return 0.0

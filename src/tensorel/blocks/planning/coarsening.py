@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from tensorel.blocks.planning.along_cuts import AlongStep
 from tensorel.blocks.planning.block_plan import AliasStep, AnyStep, GridStep
 from tensorel.blocks.planning.cells import Rates
 from tensorel.blocks.steps.layout import Edges, Layout
@@ -46,6 +47,10 @@ def _ends(steps: Sequence[AnyStep], inputs: Mapping[str, Layout]) -> dict[str, E
                     boxes = prints.of(step.placed.cuts)
                     for axis, places in enumerate(found[of[name]]):
                         places.update(boxes.low[:, axis].tolist(), boxes.high[:, axis].tolist())
+        elif isinstance(step, AlongStep) and of.get(step.operand) in found:
+            name = of[step.operand]
+            for edges, places in zip(inputs[name].edges, found[name]):
+                places.update(edges.tolist())  # blocks of the result are those of the operand
     return found
 
 

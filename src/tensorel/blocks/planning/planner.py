@@ -14,6 +14,12 @@ from dataclasses import replace
 import numpy as np
 
 from tensorel.base.records import dataclass
+from tensorel.blocks.planning.along_cuts import (
+    FLOPS_OF_FIBRES,
+    along_cuts,
+    can_run_along,
+    seconds_at_one,
+)
 from tensorel.blocks.planning.block_plan import AliasStep, AnyStep, BlockPlan, GridStep, WholeStep
 from tensorel.blocks.planning.cells import Copies, Placed, Rates, Step, Work
 from tensorel.blocks.planning.coarsening import coarsened
@@ -24,7 +30,7 @@ from tensorel.blocks.steps.absent import vanishes
 from tensorel.blocks.steps.access import Loops, loops_of
 from tensorel.blocks.steps.fibres import Fibres, fibres_of
 from tensorel.blocks.steps.footprints import Footprints
-from tensorel.blocks.steps.layout import FREE, Layout, equal_work
+from tensorel.blocks.steps.layout import FREE, Layout, spread_over
 from tensorel.blocks.steps.meeting import Filled, meeting_of
 from tensorel.errors import MemoryLimitError
 from tensorel.ir.analysis import fill as fill_of
@@ -42,7 +48,6 @@ MAX_PLANS = 12  # that are kept after each step
 MAX_ALIKE = 3  # of them, with one choice for the step that costs most
 MAX_ALTERNATIVES = 6  # grids of a step that each of them goes on with
 MAX_COPIES = 4  # of a tensor, by the steps that made them, that are remembered
-FLOPS_OF_FIBRES = 20.0  # of an entry that is sorted or ranked
 INDEX_BYTES = 4.0  # of the place of an entry that is stored
 
 Held = tuple[Copies, ...]
@@ -150,15 +155,30 @@ class Planner:
         """The plan with one step more, in several ways; in ``few`` for those that are behind."""
         if d.name in self.steps:
             step = self.steps[d.name]
-            return [_with_step(plan, step, p) for p in self._best(plan, step, few)[1]]
+            found = [_with_step(plan, step, p) for p in self._best(plan, step, few)[1]]
+            if math.isinf(self.memory):  # else fibres may come and go
+                found += self._along_cuts(plan, d)
+            return sorted(found, key=lambda p: p.seconds)
         if isinstance(d.tensor, Source):
             return [self._alias(plan, d.name, name_of(d.tensor))]
-        return [self._at_one_site(plan, d)]
+        found = [self._at_one_site(plan, d), *self._along_cuts(plan, d)]
+        return sorted(found, key=lambda p: p.seconds)
+
+    def _along_cuts(self, plan: Partial, d: Definition) -> list[Partial]:
+        """The plan with an operator along an axis that is cut, if it can be run so."""
+        strict = self.program.config.strict
+        if not isinstance(d.tensor, Bulk) or not can_run_along(d.tensor, strict):
+            return []
+        name = name_of(d.tensor.args[0])
+        found = along_cuts(d.name, d.tensor, name, plan.known[name], self._stored(d), self.sites,
+                           self.rates, self.program.config.densify)
+        return [] if found is None else [plan.then(
+            found.step, {name: found.operand, d.name: found.step.layout}, {}, found.seconds)]
 
     def _alias(self, plan: Partial, name: str, of: str) -> Partial:
         layout = plan.known[of]
         if (layout.home == FREE).any():
-            layout = spread(layout, self.sites)
+            layout = spread_over(layout, self.sites)
         return plan.then(AliasStep(name, of), {of: layout, name: layout},
                          {name: plan.copies.get(of, ())}, 0.0)
 
@@ -259,7 +279,12 @@ class Planner:
         moved = float(here.sum() - here[site])
         step = WholeStep(d.name, d.tensor, site, names, layout, moved)
         settled = {n: _settled(plan.known[n], site) for n in names}
-        return plan.then(step, {**settled, d.name: layout}, {}, moved * self.rates.byte)
+        seconds = moved * self.rates.byte
+        if can_run_along(d.tensor, self.program.config.strict):
+            first = plan.known[names[0]]
+            seconds = seconds_at_one(first, moved, math.prod(first.shape) * first.density,
+                                     self.rates)
+        return plan.then(step, {**settled, d.name: layout}, {}, seconds)
 
 
 def _loops(d: Definition) -> Loops | None:
@@ -289,22 +314,6 @@ def _with_step(plan: Partial, step: Step, placed: Placed) -> Partial:
               for k, c in placed.copies.items()}
     return plan.then(GridStep(step, placed), {**known, step.name: placed.layout}, copies,
                      placed.seconds)
-
-
-def spread(layout: Layout, sites: int) -> Layout:
-    """Free blocks, or a tensor that may be cut, over all sites."""
-    edges = layout.edges
-    if not layout.pinned and layout.shape:
-        axis = int(np.argmax(layout.shape))
-        below = None if layout.spread is None else layout.spread.below(axis)
-        parts = min(sites, max(layout.shape[axis], 1))
-        edges = (*edges[:axis], equal_work(layout.shape[axis], parts, below), *edges[axis + 1:])
-    grid = [len(e) - 1 for e in edges]
-    count = math.prod(grid)
-    home = (np.arange(count) * sites // max(count, 1)).reshape(grid)
-    if layout.pinned:
-        home = np.where(layout.home == FREE, home, layout.home)
-    return replace(layout, edges=edges, home=home, pinned=True)
 
 
 def _settled(layout: Layout, site: int) -> Layout:

@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from tensorel.base.records import dataclass
+from tensorel.blocks.planning.along_cuts import AlongStep
 from tensorel.blocks.planning.block_plan import AliasStep, AnyStep, GridStep
 from tensorel.blocks.planning.cells import NOWHERE, Placed
 from tensorel.blocks.steps.access import Loops
@@ -92,6 +93,10 @@ class Memory:
                 else:  # what arrives of operands stays as long as the plan
                     arrived += step.placed.received
                     now += arrived + cut
+            elif isinstance(step, AlongStep):
+                now += step.held
+                if streamed and step.operand in self.inputs and step.operand not in self.stays:
+                    now += AT_ONCE * self._largest(self.known[step.operand])
             elif streamed:
                 now[step.site] += sum([self.known[n].nbytes for n in step.operands])
             else:
@@ -100,6 +105,12 @@ class Memory:
             made[step.name] = held
             if now.max() > found.most:
                 found = Need(float(now.max()), step.name)
+        return found
+
+    def _largest(self, layout: Layout) -> Bytes:
+        """Bytes of the largest block of each site."""
+        found = np.zeros(self.sites)
+        np.maximum.at(found, layout.home.ravel(), layout.sizes().ravel())
         return found
 
     def _cells(self, step: GridStep) -> tuple[Bytes, Bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -119,3 +120,19 @@ def nearest(edges: Edges, among: Edges) -> Edges:
     """The cuts moved to places where there are cuts already; those that fall together go."""
     found = among[np.abs(among[None, :] - edges[:, None]).argmin(axis=1)]
     return np.unique(np.concatenate(([0], found, [edges[-1]])))
+
+
+def spread_over(layout: Layout, sites: int) -> Layout:
+    """Free blocks, or a tensor that may be cut, over all sites."""
+    edges = layout.edges
+    if not layout.pinned and layout.shape:
+        axis = int(np.argmax(layout.shape))
+        below = None if layout.spread is None else layout.spread.below(axis)
+        parts = min(sites, max(layout.shape[axis], 1))
+        edges = (*edges[:axis], equal_work(layout.shape[axis], parts, below), *edges[axis + 1:])
+    grid = [len(e) - 1 for e in edges]
+    count = math.prod(grid)
+    home = (np.arange(count) * sites // max(count, 1)).reshape(grid)
+    if layout.pinned:
+        home = np.where(layout.home == FREE, home, layout.home)
+    return replace(layout, edges=edges, home=home, pinned=True)

@@ -150,11 +150,12 @@ class Ledger:
         return [n for n in self.flying if n in anew]
 
     def to_make(self, lost: set[int]) -> list[int]:
-        """Results that are not there and from which, or which, what is lost can be made; in the
-        order in which to make them."""
+        """Results that are not there and from which, or which, what is lost and needed can be made;
+        in the order in which to make them. What is lost and spare is made only where one of these
+        needs it; the rest of it is dropped."""
         order: list[int] = []
         seen: set[int] = set()
-        stack = [(n, False) for n in sorted(lost, reverse=True)]
+        stack = [(n, False) for n in sorted(lost - self._spare.keys(), reverse=True)]
         while stack:
             number, entered = stack.pop()
             if entered:
@@ -164,6 +165,8 @@ class Ledger:
                 stack.append((number, True))
                 stack += [(n, False) for n in self.tasks[number].needs
                           if n in lost or n not in self.made_at]
+        for n in lost - seen:
+            self._drop(n)
         return order
 
     def in_order(self, numbers: Iterable[int]) -> list[int]:

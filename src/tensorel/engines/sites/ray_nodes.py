@@ -25,7 +25,9 @@ SHARE_OF_MEMORY = 0.3  # of the machine, for the object stores of all nodes toge
 # be sent twice. A node is given up after four checks without an answer: two seconds where its
 # machine refuses connections, fifteen where nothing answers. Results up to a limit go to the driver
 # and from there to who needs them, twice the bytes: by default up to 100 KiB, as blocks may be.
+# Four processes of 50 MB would write to disk what a store cannot hold; these nodes share one.
 SETTINGS = {
+    "max_io_workers": 1,
     "max_direct_call_object_size": 16_384,
     "object_manager_pull_timeout_ms": 120_000,
     "health_check_initial_delay_ms": 2_000,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tensorel.blocks.planning.along_cuts import AlongStep
 from tensorel.blocks.planning.block_plan import AliasStep, BlockPlan, GridStep, WholeStep
 from tensorel.blocks.planning.cells import NOWHERE, Copies
 from tensorel.blocks.planning.streaming import AT_ONCE
@@ -18,6 +19,7 @@ from tensorel.blocks.steps.access import Loops
 from tensorel.blocks.steps.layout import Box, Layout
 from tensorel.config import Config
 from tensorel.engines.sites import work
+from tensorel.engines.sites.along import make_along
 from tensorel.engines.sites.blocked import Blocked
 from tensorel.engines.sites.cluster import Cluster, Shared, Task, size_of
 from tensorel.engines.sites.fusing import fused
@@ -55,6 +57,8 @@ class Scheduler:
                     self._on_grid(step)
                 case WholeStep():
                     self._at_one_site(step)
+                case AlongStep():
+                    self.lies[step.name] = step.layout, make_along(self, step)
                 case AliasStep():
                     self.lies[step.name] = self.lies[step.of]
 
@@ -66,6 +70,12 @@ class Scheduler:
         call = partial(work.under, self._config, call)
         self.tasks.append(Task(number, site, call, tuple(needs), flops, note, shared))
         self.made.append(number)
+        return number
+
+    def cell(self, site: int, call: Any, needs: Sequence[int], note: str, flops: float) -> int:
+        """A task that operands come into being for, and go after."""
+        number = self.task(site, call, needs, note, flops)
+        self._cells.add(number)
         return number
 
     # -- operands -------------------------------------------------------------------------------
@@ -87,7 +97,8 @@ class Scheduler:
                     else _making(data, box, shape)
             else:
                 whole = all(n == m for n, m in zip(shape, data.shape))
-                block = work.with_fill(data, data.fill_const) if whole else work.cut(box, data)
+                block = work.with_fill(data, data.fill_const) if whole else \
+                    work.under(self._config, work.cut, box, data)  # here, whatever engine is set
                 self.cluster.count_driver(size_of(block))
                 call = partial(work.given, block)
             site = int(layout.home[at])
@@ -207,8 +218,7 @@ class Scheduler:
             program = loops.over(cell, boxes)
             flops = placed.work
             call = partial(work.compute, program, operands, neutral or fill, neutral is None)
-            number = self.task(site, call, needs, f"{step.name}, cell {at}", flops)
-            self._cells.add(number)
+            number = self.cell(site, call, needs, f"{step.name}, cell {at}", flops)
             partials.setdefault(at[:own], []).append((number, site, loops.box(ranges)))
         numbers = np.zeros(layout.grid, np.int64)
         for found in partials.values():
@@ -297,7 +307,7 @@ class Scheduler:
         return work.together(operand, [self.cluster.fetched(int(numbers[at])) for at in places])
 
     def written(self, name: str, edges: Sequence[Numbers], put: Any, dtype: Any) -> list[int]:
-        """Tasks that hand the blocks of a result to ``put``, cut so: each at the site that has
+        """Tasks that call ``put`` with the blocks of a result, cut so: each at the site that has
         most of it."""
         found = []
         layout = self.lies[name][0]
@@ -313,7 +323,7 @@ class Scheduler:
                              for _, part in parts])
             operand = work.Operand(tuple([hi - lo for lo, hi in box]), dtype, self.fills[name],
                                    offsets)
-            found.append(self.task(site, partial(work.put, put, at, operand), needs,
+            found.append(self.task(site, partial(put, at, operand), needs,
                                    f"writing block {at}"))
         return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from tensorel.engines.protocol import (
     Placed,
     Prepared,
 )
+from tensorel.engines.sites import work
 from tensorel.engines.sites.blocked import Blocked
 from tensorel.engines.sites.cluster import Cluster
 from tensorel.engines.sites.explained import BlockExplanation
@@ -95,13 +97,13 @@ class SitesEngine(Engine):
             layout = replace(layout, density=min(float(stored.sum()) / max(size, 1), 1.0))
         return Blocked(self, layout, dtype, fill, None, make, whole)
 
-    def write(self, node: Tensor, config: Config, cut: Cut) -> list[Any]:
+    def write(self, node: Tensor, config: Config, cut: Cut, fill: Const) -> list[Any]:
         self._check_open()
         bound, plan = self._planned([node], config, keep=False)
         scheduler = Scheduler(self.cluster, plan, bound.data, bound.fills, config)
         name, = plan.results
         edges, put = cut(scheduler.lies[name][0].edges)
-        told = scheduler.written(name, edges, put, node.dtype)
+        told = scheduler.written(name, edges, partial(work.put, put, fill), node.dtype)
         try:
             self._submitted(scheduler, told)
             return [self.cluster.fetched(n) for n in told]

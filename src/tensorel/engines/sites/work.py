@@ -98,11 +98,12 @@ def part_of(box: Box, dtype: DType, fill: Const, f: Callable[..., Any]) -> Block
     return cut(box, with_fill(whole, fill))
 
 
-def put(writer: Callable[..., Any], key: tuple[int, ...], operand: Operand, *pieces: Block) -> Any:
-    """Hand a block of a result to who writes it."""
-    if all(p is None for p in pieces):
+def put(writer: Callable[..., Any], fill: Const, key: tuple[int, ...], operand: Operand,
+        *pieces: Block) -> Any:
+    """Hand a block of a result to who writes it, with the fill that the whole is to have."""
+    if operand.fill.bits == fill.bits and all(p is None for p in pieces):
         return writer(key, None)
-    return writer(key, together(operand, pieces))
+    return writer(key, with_fill(together(operand, pieces), fill))
 
 
 def cut(box: Box, block: Block) -> Block:
@@ -119,7 +120,7 @@ def cut_partial(box: Box, block: Block) -> Block:
 def _boxed(box: Box, block: Stored) -> Stored:
     at = tuple([plus(Index(f"i{k}"), lo) for k, (lo, _) in enumerate(box)])
     axes = tuple([Axis(f"i{k}", hi - lo) for k, (lo, hi) in enumerate(box)])
-    found = _run(Lambda(axes, Read(_source(block), at)))
+    found = run(Lambda(axes, Read(source_of(block), at)))
     if not found.format.is_dense:  # a view would be sent with all that it is a view of
         coo = convert.to_coo(found)
         found = convert.from_coo(coo.coords, coo.values, found.shape, fill=found.fill,
@@ -137,8 +138,8 @@ def compute(step: Tensor, operands: tuple[Operand, ...], fill: Const, final: boo
     sources: dict[Tensor, Tensor] = {}
     for s in below:
         assert isinstance(s, Source) and isinstance(s.data, int)
-        sources[s] = _source(found[s.data])
-    return _filled(_run(replaced([step], sources)[0]), fill, final)
+        sources[s] = source_of(found[s.data])
+    return _filled(run(replaced([step], sources)[0]), fill, final)
 
 
 def _filled(block: Stored, fill: Const, final: bool) -> Block:
@@ -152,8 +153,8 @@ def add(op: Operator, fill: Const, a: Block, b: Block) -> Block:
         return a if b is None else b
     at = tuple([Index(f"i{k}") for k in range(len(a.shape))])
     axes = tuple([Axis(f"i{k}", n) for k, n in enumerate(a.shape)])
-    both = tuple([Read(_source(x), at) for x in (a, b)])
-    return _filled(_run(Lambda(axes, Call(op, both))), fill, False)
+    both = tuple([Read(source_of(x), at) for x in (a, b)])
+    return _filled(run(Lambda(axes, Call(op, both))), fill, False)
 
 
 def finish(fill: Const, shape: tuple[int, ...], identity: Const, block: Block) -> Block:
@@ -200,9 +201,11 @@ def together(operand: Operand, pieces: Sequence[Block]) -> Stored:
                             format=formats[0] if formats else None)
 
 
-def _source(block: Stored) -> Source:
+def source_of(block: Stored) -> Source:
+    """A block as an operand of a program."""
     return Source(block, block.shape, block.dtype, block.fill_const)
 
 
-def _run(node: Tensor) -> Stored:
+def run(node: Tensor) -> Stored:
+    """The result of a program over blocks."""
     return evaluate([program_like(node)], settings.current(), [None])[0]

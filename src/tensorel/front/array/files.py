@@ -108,6 +108,7 @@ def _write_blocks(where: str, tensor: Tensor, engine: Engine, tile: Tile, overwr
     with opening.writing_blocks(where, about, tile, overwrite, part) as writer:
         if engine.has_sites:
             config = settings.with_overrides(settings.current(), engine=engine)
-            writer.finish(engine.write(tensor.node, config, writer.cut))
+            fill = const(tensor.fill, tensor.dtype)
+            writer.finish(engine.write(tensor.node, config, writer.cut, fill))
         else:
             writer.finish(scattered(stored_of(tensor), writer.cut))

@@ -5,19 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from tensorel import config as settings
 from tensorel.catalog.folder import Folder
 from tensorel.catalog.formats import shown
 from tensorel.catalog.memory import Memory
 from tensorel.catalog.records import State
 from tensorel.catalog.transactions import Session
+from tensorel.engines.registry import engine_for
 from tensorel.errors import KeyError_, StorageError, TypeError_
 from tensorel.front.array.base import from_stored
 from tensorel.front.array.convert import asarray, stored_of
+from tensorel.front.labels.alignment import axes_of_tensor
 from tensorel.front.languages.sql import sql
+from tensorel.io.blocked.source import About
+from tensorel.ir.nodes import const
 from tensorel.storage.limits import show_bytes
 
 if TYPE_CHECKING:
@@ -86,6 +92,8 @@ class Database(MutableMapping[str, "Tensor"]):
         if not isinstance(name, str) or not name:
             raise TypeError_(f"{name!r} is not the name of a tensor", hint="names are texts")
         t = asarray(x)
+        if self._by_sites(name, t):
+            return
         stored_of(t)  # computed before the lock is taken, so that no other writer waits for it
         with self.transaction():
             declared = self._session.state.declared
@@ -96,6 +104,21 @@ class Database(MutableMapping[str, "Tensor"]):
                     self._session.put(part, stored_of(value))
             else:
                 self._fill_as(name, declared[name], t)
+
+    def _by_sites(self, name: str, t: Tensor) -> bool:
+        """Whether the sites of an engine made the tensor, each of which wrote what it has."""
+        store, config = self._session.store, settings.current()
+        if t.given is not None or not isinstance(store, Folder) \
+                or name in self._session.state.declared:
+            return False
+        engine = engine_for(config.engine, [t.node])
+        if not engine.has_sites:
+            return False
+        write = partial(engine.write, t.node, settings.with_overrides(config, engine=engine),
+                        fill=const(t.fill, t.dtype))
+        about = About(t.shape, t.dtype, t.fill)
+        self._session.put_by(name, lambda: store.keep_parts(about, axes_of_tensor(t), write))
+        return True
 
     def __delitem__(self, name: str) -> None:
         with self.transaction():

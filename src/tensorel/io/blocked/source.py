@@ -86,6 +86,7 @@ def sizes_of(tile: Tile, shape: Sequence[int], what: str) -> list[int] | None:
 
 def not_there(path: str, error: OSError) -> FileError:
     """A file that is missing where a block is read or written."""
+    reason = error.strerror or getattr(error.__cause__, "strerror", None) or error
     return FileNotFoundError_(
-        f"{path} cannot be opened: {error.strerror or error}",
+        f"{path} cannot be opened: {reason}",
         hint="all sites of an engine have to see the path: use a file system that they share")
