@@ -13,6 +13,7 @@ def test_random_programs_over_blocks(first: int) -> None:
         assert wrong_in(31, number) is None, number
 
 
-@pytest.mark.parametrize("seed, number", [(5, 145), (7, 141), (8, 717)])
+@pytest.mark.parametrize("seed, number", [
+    (5, 145), (7, 141), (8, 717), (77, 462), (77, 563)])
 def test_programs_that_were_wrong(seed: int, number: int) -> None:
     assert wrong_in(seed, number) is None

@@ -47,6 +47,7 @@ from tensorel.storage.limits import show_bytes
 MAX_PLANS = 12  # that are kept after each step
 MAX_ALIKE = 3  # of them, with one choice for the step that costs most
 MAX_ALTERNATIVES = 6  # grids of a step that each of them goes on with
+MANY_SITES = 4096  # sites of all grids that are tried: with more sites there are fewer grids
 MAX_COPIES = 4  # of a tensor, by the steps that made them, that are remembered
 INDEX_BYTES = 4.0  # of the place of an entry that is stored
 
@@ -190,7 +191,8 @@ class Planner:
         found = self._tried.get(key)
         if found is None:
             placer = Placer(step, layouts, had, self.sites, self.rates, self.memory)
-            placed = placer.best(MAX_TRIED // 4 if few else MAX_TRIED)[:MAX_ALTERNATIVES]
+            tried = max(min(MAX_TRIED, MANY_SITES // self.sites), MAX_TRIED // 4)
+            placed = placer.best(MAX_TRIED // 4 if few else tried)[:MAX_ALTERNATIVES]
             found = self._tried[key] = placer, placed
         return found
 

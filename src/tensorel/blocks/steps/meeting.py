@@ -83,7 +83,8 @@ def meeting_of(loops: Loops, known: Mapping[Source, Filled], strict: bool) -> Me
     support = Analysis(strict, sparse=sparse, summed=loops.op is not None).cover(
         loops.entry).support
     reads = reads_of(support)
-    if not reads or support.kind == "true" or any(a.extent == 0 for a in loops.indices):
+    if not reads or support.kind == "true" or not loops.indices or any(
+            a.extent == 0 for a in loops.indices):
         return None
     cuts = _cuts(loops, reads, known)
     grid = tuple([len(c) - 1 for c in cuts])

@@ -186,7 +186,8 @@ def copied(t: Base) -> Base:
     if given is not None:
         return from_stored(own_arrays(given))
     node = t.node
-    return type(t)(from_lines(to_lines(node), lambda data: own_arrays(data)))
+    return type(t)(from_lines(to_lines(node), lambda data: (  # blocks at sites never change
+        own_arrays(data) if isinstance(data, Stored) else data)))
 
 
 def sources(t: Base) -> list[Stored]:
