@@ -61,10 +61,12 @@ def _intervals(given: Sequence[Const]) -> dict[int, tuple[int, int]]:
 
 class Formula:
     """``first``: the extents of the program that was met first. ``rigid``: plans for other extents
-    hold for these alone. ``plans``: what the engine knows; ``records``: of numbers that programs
-    were planned with, with those of extents among them or not."""
+    hold for these alone. ``whole``: whether its results have a value everywhere, if that is known
+    and depends on no number. ``plans``: what the engine knows; ``records``: of numbers that
+    programs were planned with, with those of extents among them or not."""
 
-    __slots__ = ("_given", "_rules", "_shapes", "dtype", "first", "plans", "records", "rigid")
+    __slots__ = ("_given", "_rules", "_shapes", "dtype", "first", "plans", "records", "rigid",
+                 "whole")
 
     def __init__(self, node: Tensor, extents: tuple[Const, ...], values: tuple[Const, ...]) -> None:
         self.dtype, self.rigid = node.dtype, len(set(extents)) > MAX_EXTENTS
@@ -74,6 +76,7 @@ class Formula:
         self._given = fixed, every  # the same places in all programs
         self._shapes: dict[tuple[Const, ...], Shape] = {extents: node.shape}
         self._rules: list[tuple[Record, Shape]] = []
+        self.whole: bool | None = None
         self.plans: dict[Hashable, Any] = {}
         self.records: tuple[list[Record], list[Record]] = ([], [])
 

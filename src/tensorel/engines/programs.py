@@ -284,7 +284,7 @@ class Program:
         if found is None:
             found = self.result
             assert found is not None
-            whole = is_whole(self.node)
+            whole = self._is_whole()
             if whole != found.format.is_dense:
                 known = Derived()
                 known.count, known.nbytes = found.derived.count, found.derived.nbytes
@@ -292,6 +292,14 @@ class Program:
                                known, whole=whole, axes=found.axes)
             self._leaf = found
         return found
+
+    def _is_whole(self) -> bool:
+        formula = self.formula if not (self.values or self.assumed) else None
+        if formula is None:
+            return is_whole(self.node)
+        if formula.whole is None:
+            formula.whole = is_whole(self.node)
+        return formula.whole
 
     def refresh(self) -> None:
         """Forget all results inside."""
