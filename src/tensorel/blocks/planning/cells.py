@@ -1,7 +1,7 @@
 """A step on one grid: which site runs each cell, where free blocks come into being, where the
 result lies, and what all that moves.
 
-Everything is counted over the distinct boxes that cells read of an operand (``footprints.py``), and
+Everything is counted over the distinct boxes that cells read of an operand (``steps/footprints.py``), and
 over the pairs of such a box and a block."""
 
 from __future__ import annotations
