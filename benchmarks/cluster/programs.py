@@ -146,6 +146,15 @@ def convolution(shape: tuple[int, ...], channels: int, filters: int, size: int, 
     return [total]
 
 
+def convolution_by_windows(shape: tuple[int, ...], channels: int, filters: int, size: int,
+                           make: Make, sites: int) -> list[tr.Tensor]:
+    """The same as a product with a view of all windows."""
+    x, bank = make((channels, *shape)), make((filters, channels, *[size] * len(shape)), None)
+    rank = len(shape)
+    return [tr.tensordot(bank, tr.windows(x, (size,) * rank),
+                         axes=[range(1, rank + 2), [0, *range(rank + 1, 2 * rank + 1)]])]
+
+
 def best_convolution(shape: tuple[int, ...], channels: int, filters: int, size: int, sites: int
                      ) -> tuple[float, str]:
     """Each cell needs its part of the volume and a halo; the bank goes to all."""
@@ -215,6 +224,10 @@ PROGRAMS = (
             partial(convolution, (70, 540, 960), 3, 10, 3),
             partial(best_convolution, (70, 540, 960), 3, 10, 3),
             partial(convolution, (14, 20, 24), 2, 3, 2)),
+    Program("the same convolution by windows",
+            partial(convolution_by_windows, (70, 540, 960), 3, 10, 3),
+            partial(best_convolution, (70, 540, 960), 3, 10, 3),
+            partial(convolution_by_windows, (14, 20, 24), 2, 3, 2)),
     Program("sparse x dense, 100000, 10^6 entries, 100 columns",
             partial(sparse_dense, 100000, 10**6, 100, 0.0),
             partial(best_sparse_dense, 100000, 10**6, 100, 0.0),

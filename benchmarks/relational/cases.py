@@ -22,13 +22,14 @@ from tensorel.kernels.native import matcher
 @dataclass
 class Case:
     """``ours``: builds the lazy result as it is written; ``hand``: as an expert would write it in
-    our own terms (None: the same); ``rivals``: by name, functions that compute."""
+    our own terms (None: the same); ``rivals``: by name, functions that compute; ``operands``: the
+    data by name, for systems in other processes."""
 
     name: str
     ours: Callable[[], Any]
     hand: Callable[[], Any] | None = None
     rivals: dict[str, Callable[[], Any]] = field(default_factory=dict)
-    check: str = ""  # the rival to compare with; the first if empty
+    operands: dict[str, Any] = field(default_factory=dict)
 
 
 def product(x: Any, y: Any) -> Any:
@@ -92,7 +93,7 @@ def gram(d: Data) -> list[Case]:
     X, (x, _) = d.A, d.scipy
     xt = x.T
     one = np.ones(d.n)
-    return [
+    return _with({"X": x}, [
         Case("row sums of X'X", lambda: (X.T @ X).aggregate("sum", "row"),
              lambda: X.T @ X.sum(axis=1),
              {"scipy by hand": lambda: xt @ (x @ one),
@@ -109,7 +110,13 @@ def gram(d: Data) -> list[Case]:
               "scipy as written": lambda: (x @ x @ x)[[1]].toarray()[0]}),
         Case("ten rows of X X", lambda: (X @ X).select("rid between 5 and 14"), None,
              {"scipy by hand": lambda: _placed(x[5:15] @ x, 5, d.n)}),
-    ]
+    ])
+
+
+def _with(operands: dict[str, Any], cases: list[Case]) -> list[Case]:
+    for case in cases:
+        case.operands = operands
+    return cases
 
 
 def _placed(rows: Any, start: int, n: int) -> Any:
@@ -124,7 +131,7 @@ def overlays(d: Data) -> list[Case]:
     a, b = d.scipy
     on = "rid = rid and cid = cid"
     pa, pb = d.pandas
-    return [
+    return _with({"A": a, "B": b}, [
         Case("direct overlay, x*y", lambda: A.join(B, on, product), lambda: A * B,
              {"scipy": lambda: a.multiply(b).tocsr(),
               "pandas": lambda: pa.merge(pb, on=["r", "c"]).eval("v_x * v_y"),
@@ -145,7 +152,7 @@ def overlays(d: Data) -> list[Case]:
              {"scipy": lambda: sp.csr_array(a.maximum(b.multiply(a != 0))),
               "duckdb": d.sql("select A.r, A.c, greatest(A.v, coalesce(B.v, 0)) as v "
                               "from A left join B on A.r = B.r and A.c = B.c")}),
-    ]
+    ])
 
 
 def joins(d: Data) -> list[Case]:
@@ -188,6 +195,20 @@ def joins(d: Data) -> list[Case]:
         Case("rid between rid - 1 and rid + 1",
              lambda: A.join(B, "rid between rid - 1 and rid + 1", product), None,
              {"duckdb": d.sql("select A.r, A.c, B.r as s, B.c as d, A.v * B.v as v from A join B "
+                              "on A.r between B.r - 1 and B.r + 1")}),
+        Case("sum over val = val", lambda: A.join(B, "val = val", product).aggregate("sum"), None,
+             {"duckdb": d.sql("select sum(A.v * B.v) as v from A join B on A.v = B.v"),
+              "duckdb by hand": d.sql(
+                  "select sum(s * t) as v from (select v, sum(v) as s from A group by v) A join "
+                  "(select v, sum(v) as t from B group by v) B on A.v = B.v")}),
+        Case("rows of val = val", lambda: A.join(B, "val = val", product).sum(axis=(1, 2, 3)), None,
+             {"duckdb by hand": d.sql(
+                 "select r, sum(A.v * t) as v from A join (select v, sum(v) as t from B group by v)"
+                 " B on A.v = B.v group by r")}),
+        Case("sum over rid between rid - 1 and rid + 1",
+             lambda: A.join(B, "rid between rid - 1 and rid + 1", product).sum(),
+             lambda: (A.sum(axis=1) * tr.windows(tr.pad(B.sum(axis=1), 1), 3).sum(axis=1)).sum(),
+             {"duckdb": d.sql("select sum(A.v * B.v) as v from A join B "
                               "on A.r between B.r - 1 and B.r + 1")}),
         Case("group by rid % 100", lambda: A.group_by("rid % 100").agg("sum"), None,
              {"duckdb": d.sql("select r % 100 as k, sum(v) as s from A group by k"),
@@ -287,21 +308,21 @@ def pnmf(d: Data, rank: int = 8) -> list[Case]:
     def objective() -> Any:
         return w.sum(axis=0) @ h.sum(axis=1) - (co.data * np.log(sampled())).sum()
 
-    return [
+    return _with({"A": a, "W": w, "H": h}, [
         Case("PNMF, update of W", lambda: W * ((A / (W @ H)) @ H.T) / H.sum(axis=1), None,
              {"scipy by hand": update}),
         Case("PNMF, objective", lambda: (W @ H).sum() - (A * tr.log(W @ H)).sum(), None,
              {"scipy by hand": objective}),
-    ]
+    ])
 
 
 def regression(d: Data) -> list[Case]:
     """A row of X' y through products, and the normal equations of few features."""
     X, y, x = tr.asarray(d.dense), tr.asarray(d.y), d.dense
-    return [
+    return _with({"X": x, "y": d.y}, [
         Case("X'X and X'y", lambda: (X.T @ X) @ (X.T @ y), None,
              {"numpy": lambda: (x.T @ x) @ (x.T @ d.y)}),
-    ]
+    ])
 
 
 def again(t: Any) -> Any:

@@ -49,7 +49,8 @@ def measure() -> list[Row]:
     rng = np.random.default_rng(0)
     s = sp.random_array((5000, 3000), density=0.01, format="csr", rng=rng)
     w, x = rng.random((3000, 8)), rng.random(1000)
-    S, W, X = tr.asarray(s), tr.asarray(w), tr.asarray(x)
+    d = rng.random((200, 3000))
+    S, W, X, D = tr.asarray(s), tr.asarray(w), tr.asarray(x), tr.asarray(d)
     scalars, places = (rng.random(VALUES) + 3).tolist(), list(range(7, 7 + VALUES))
     cases: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], Sequence[Any]]] = {
         "x * v": (lambda v: (X * v).compute(), lambda v: x * v, scalars),
@@ -66,6 +67,10 @@ def measure() -> list[Row]:
         "B[i, j].item()": (lambda k: S[k, k].item(), lambda k: s[k, k], places),
         "B[a:a+50] @ W": (lambda k: (S[k:k + 50] @ W).compute(), lambda k: s[k:k + 50] @ w, places),
         "B[a:b] @ W": (lambda k: (S[k:2 * k] @ W).compute(), lambda k: s[k:2 * k] @ w, places),
+        "D[a:b] @ W": (lambda k: (D[k:2 * k] @ W).compute(), lambda k: d[k:2 * k] @ w, places),
+        "x[:n] * v": (lambda k: (X[:k] * 2.5).compute(), lambda k: x[:k] * 2.5, places),
+        "B[:n].sum(axis=0)": (lambda k: S[:k].sum(axis=0).compute(), lambda k: s[:k].sum(axis=0),
+                              places),
     }
     rows = []
     for name, (ours, theirs, values) in cases.items():

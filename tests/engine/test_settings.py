@@ -16,8 +16,10 @@ from main_programs import PROGRAMS, expected, tensors
 
 import tensorel as tr
 from tensorel.costs import SHIPPED, Costs
-from tensorel.engines import programs
+from tensorel.engines import formulas, programs
+from tensorel.engines.formulas import extent, kind_of
 from tensorel.engines.in_process import engine, kernel_job, kernel_step, relaunch
+from tensorel.ir.nodes import Const
 from tensorel.kernels.lowering import compressed_rows
 from tensorel.kernels.runtime.buffers import GrowBuffer
 from tensorel.plan import slot_facts
@@ -73,6 +75,12 @@ RANGES = (*_moved("SMALL_COST", 0.0, kernel_job, kernel_step),
           *_moved("PIECE_COST", 1.0, kernel_job, kernel_step, relaunch),
           *_moved("RANGE_COST", 50.0, kernel_job))
 
+def _another(value: Const) -> Any:
+    """A number that a plan for ``value`` may be made for."""
+    return value.value + 1 if type(value) is formulas.Extent and kind_of(
+        extent(int(value.value) + 1)) == kind_of(value) else value.value
+
+
 SETTINGS: dict[str, Setting] = {
     "as users have them": Setting({"verify": False}),
     "strict": Setting({"strict": True}),
@@ -101,6 +109,9 @@ SETTINGS: dict[str, Setting] = {
                                          *_moved("WINDOW_STEPS", 2, windows))),
     "all axes merged": Setting({}, _moved("MAX_LOOPS", 0, merge_axes)),
     "no formulas remembered": Setting({}, _moved("MAX_FUNCTIONS", 0, programs)),
+    "plans for other lengths": Setting({}, (
+        (programs, "FORMULAS", {}), *_moved("PLANS_FIRST_ALONE", False, formulas),
+        *_moved("planned_for", _another, formulas)), times=2),
     "all laws searched": Setting({}, _moved(
         "added", lambda *families: tr.rules.all(*families)[:1], tr.rules)),
     "no rules": Setting(rules=tuple(r.name for r in tr.rules.all())),

@@ -114,6 +114,77 @@ RULES: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
 }
 
 
+#: The same rules along the other dimensions, "as well" and "similarly" in the paper.
+RULES |= {
+    "column of a transposition": (lambda: A.T.select("cid = 5"), lambda: A.select("rid = 5")),
+    "column of scaled": (lambda: (A * 3 + 1).select("cid = 5"), lambda: A[:, 5] * 3 + 1),
+    "column of elementwise": (lambda: (A * B + C).select("cid = 5"),
+                              lambda: A[:, 5] * B[:, 5] + C[:, 5]),
+    "column of a quotient": (lambda: (A / (B * B + 1)).select("cid = 5"),
+                             lambda: A[:, 5] / (B[:, 5] * B[:, 5] + 1)),
+    "rows of a product": (lambda: (A @ B).select("rid between 5 and 7").aggregate("sum", "col"),
+                          lambda: A[5:8].sum(axis=0) @ B),
+    "value and row": (lambda: A.select("val > 0").select("rid = 5"),
+                      lambda: A[5].select("val > 0")),
+    "2 column sums of a transposition": (lambda: agg(A.T, "sum", "col"),
+                                         lambda: agg(A, "sum", "row")),
+    "6 column sums scaled": (lambda: agg(A * 2.0, "sum", "col"),
+                             lambda: agg(A, "sum", "col") * 2.0),
+    "6 trace scaled": (lambda: agg(A * 2.0, "sum", "diag"), lambda: agg(A, "sum", "diag") * 2.0),
+    "6 sum scaled": (lambda: agg(A * 2.0, "sum", "all"), lambda: agg(A, "sum", "all") * 2.0),
+    "11 the other way": (lambda: agg(A @ B, "sum", "diag"), lambda: agg(A * B.T, "sum", "all")),
+    "12 column of the sums": (lambda: agg(A, "sum", "col").select("rid = 5"),
+                              lambda: agg(A[:, 5], "sum", "all")),
+    "12 column of those of a product": (lambda: agg(A @ B, "sum", "col").select("rid = 5"),
+                                        lambda: agg(A, "sum", "col") @ B[:, 5]),
+    "12 for nonzeros": (lambda: agg(A, "nnz", "col").select("rid = 5"),
+                        lambda: agg(A[:, 5], "nnz", "all")),
+    "12 for the greatest": (lambda: agg(A, "max", "row").select("rid = 5"),
+                            lambda: agg(A[5], "max", "all")),
+    "13 by columns": (lambda: agg(A.T, "nnz", "col"), lambda: agg(A, "nnz", "row")),
+    "14 on the diagonal": (lambda: agg(A.T, "nnz", "diag"), lambda: agg(A, "nnz", "diag")),
+    "19 by columns": (lambda: agg(A * 2.0, "nnz", "col"), lambda: agg(A, "nnz", "col")),
+    "19 on the diagonal": (lambda: agg(A * 2.0, "nnz", "diag"), lambda: agg(A, "nnz", "diag")),
+    "19 of all": (lambda: agg(A * 2.0, "nnz", "all"), lambda: agg(A, "nnz", "all")),
+    "average of columns": (lambda: agg(A, "avg", "col"),
+                           lambda: agg(A, "sum", "col") / agg(A, "count", "col")),
+    "average of all": (lambda: agg(A, "avg", "all"),
+                       lambda: agg(A, "sum", "all") / agg(A, "count", "all")),
+    "average of a transposition": (lambda: agg(A.T, "avg", "row"), lambda: agg(A, "avg", "col")),
+    "average of scaled": (lambda: agg(A * 2.0, "avg", "row"), lambda: agg(A, "avg", "row") * 2.0),
+    "mean of a product": (lambda: agg(A @ B, "mean", "row"),
+                          lambda: A @ agg(B, "sum", "row") / float(N)),
+    "21 least of a transposition": (lambda: agg(A.T, "min", "col"), lambda: agg(A, "min", "row")),
+    "22 on the diagonal": (lambda: agg(A.T, "max", "diag"), lambda: agg(A, "max", "diag")),
+    "23 least and a number": (lambda: agg(A + 2.0, "min", "col"),
+                              lambda: agg(A, "min", "col") + 2.0),
+    "23 of all": (lambda: agg(A + 2.0, "max", "all"), lambda: agg(A, "max", "all") + 2.0),
+    "24 of columns": (lambda: agg(A * 2.0, "min", "col"), lambda: agg(A, "min", "col") * 2.0),
+    "25 least turned": (lambda: agg(A * -2.0, "min", "all"), lambda: agg(A, "max", "all") * -2.0),
+    "row of a regression": (
+        lambda: (tr.linalg.inv(U.T @ U) @ (U.T @ V[0])).select("rid = 5"),
+        lambda: tr.linalg.solve(U.T @ U, U.T @ V[0])[5]),
+    "PNMF: sampled quotient": (lambda: (A / (U @ V)) @ V.T,
+                               lambda: A.join(U @ V, OVERLAY, lambda x, y: x / y) @ V.T),
+    "PNMF: ones": (lambda: tr.ones((N, N)) @ V.T,
+                   lambda: tr.broadcast_to(agg(V, "sum", "row"), (N, 20))),
+    "PNMF: objective": (lambda: agg(U @ V, "sum", "all"),
+                        lambda: agg(U, "sum", "col") @ agg(V, "sum", "row")),
+    "sum of a Kronecker product": (lambda: agg(tr.kron(A, B), "sum", "all"),
+                                   lambda: agg(A, "sum", "all") * agg(B, "sum", "all")),
+    "trace of one": (lambda: agg(tr.kron(A, B), "sum", "diag"),
+                     lambda: agg(A, "sum", "diag") * agg(B, "sum", "diag")),
+    "row sums of one": (lambda: agg(tr.kron(A, B), "sum", "row"),
+                        lambda: tr.kron(agg(A, "sum", "row"), agg(B, "sum", "row"))),
+    "merged by g(x) y + h(x)": (
+        lambda: agg(A.join(U @ V, OVERLAY, lambda x, y: 2 * x * y + x), "sum", "row"),
+        lambda: agg(A * (2 * (U @ V) + 1), "sum", "row")),
+    "sum of a join on values": (
+        lambda: agg(A.join(B, "val = val", product), "sum", (1, 2, 3)).select("rid = 5"),
+        lambda: agg(A[5].join(B, "val = val", product), "sum", "all")),
+}
+
+
 def cost(t: Any) -> float:
     return float(sum(s["cost"] for s in t.explain().to_dict()["steps"]))
 
@@ -131,11 +202,12 @@ def test_rules(name: str) -> None:
         np.testing.assert_allclose(found[1], wanted[1])
 
 
-def test_7_a_sum_of_two_needs_no_third() -> None:
-    (step,) = agg(A + B, "sum", "row").explain().to_dict()["steps"]
-    assert step["shape"] == (N,)
-    wanted = agg(A, "sum", "row") + agg(B, "sum", "row")
-    np.testing.assert_allclose(agg(A + B, "sum", "row").to_numpy(), wanted.to_numpy(), atol=1e-12)
+@pytest.mark.parametrize("dim, shape", [("row", (N,)), ("col", (N,)), ("diag", ()), ("all", ())])
+def test_7_a_sum_of_two_needs_no_third(dim: str, shape: tuple[int, ...]) -> None:
+    steps = agg(A + B, "sum", dim).explain().to_dict()["steps"]
+    assert all(step["shape"] == shape for step in steps)
+    wanted = agg(A, "sum", dim) + agg(B, "sum", dim)
+    np.testing.assert_allclose(agg(A + B, "sum", dim).to_numpy(), wanted.to_numpy(), atol=1e-9)
 
 
 def test_aggregates_before_products() -> None:
@@ -153,7 +225,11 @@ def test_15_to_20_nonzeros_are_counted_not_guessed() -> None:
     assert agg(a + 0.0, "nnz", "all").item() == 2
     b = tr.tensor([[1.0, 0.0], [1.0, 5.0]], format="csr")
     assert agg(a / b, "nnz", "all").item() == 3
-    assert len(agg(A + 2.0, "nnz", "row").explain().to_dict()["steps"]) == 1
+    assert agg(a / b, "nnz", "col").tolist() == [2, 1]
+    assert agg(a + 2.0, "nnz", "col").tolist() == [1, 2]
+    assert agg(a + 2.0, "nnz", "diag").item() == 1 and agg(a + 2.0, "nnz", "all").item() == 3
+    for dim in ("row", "col", "diag", "all"):
+        assert len(agg(A + 2.0, "nnz", dim).explain().to_dict()["steps"]) == 1
 
 
 def test_conditions_stay_where_values_could_be_seen() -> None:

@@ -42,6 +42,9 @@ ON: list[tuple[str, Match, tuple[int, ...]]] = [
      lambda p, x, q, y: p[0] >= q[0] and x > y and p[1] != q[1], (0, 1)),
     ("rid = rid and val != val",
      lambda p, x, q, y: p[0] == q[0] and x != y and x == x and y == y, (1,)),
+    ("rid = rid and cid <= rid", lambda p, x, q, y: p[0] == q[0] and p[1] <= q[0], (1,)),
+    ("cid = 2 * rid and rid != rid and val >= rid",
+     lambda p, x, q, y: p[1] == 2 * q[0] and p[0] != q[0] and x >= q[0], (1,)),
     ("val > 0 and rid = rid", lambda p, x, q, y: x > 0 and p[0] == q[0], (1,)),
     ("rid = 1", lambda p, x, q, y: p[0] == 1, (0, 1)),
 ]

@@ -80,6 +80,33 @@ def test_tiles_of_skewed_data_have_equal_work(sites: int) -> None:
         np.testing.assert_allclose(lazy.compute(engine=engine).to_numpy(), S.to_numpy() @ b)
 
 
+def test_a_skewed_product_is_spread() -> None:
+    """Cells have equal work: the pairs of entries that meet in them, not their entries."""
+    n, sites = 20_000, 4
+    S = skewed(n, 150_000, 2.0)
+    with SitesEngine(ThreadCluster(sites), rates=Rates(1e-8, 1e-9, 0.0, 0.0)) as engine:
+        lazy = S @ S
+        plan = lazy.explain(engine=engine).plan
+        cuts, cell = plan.steps[0].placed.cuts, plan.steps[0].placed.sites
+        assert sorted(cell) == list(range(sites))
+        pos, idx = S.stored.arrays["pos1"], S.stored.arrays["idx1"]
+        rows = np.repeat(np.arange(n), np.diff(pos))
+        i, j, k = (np.searchsorted(c, np.arange(n), "right") - 1 for c in cuts)
+        left = np.zeros((len(cuts[0]) - 1, n))
+        np.add.at(left, (i[rows], idx), 1)
+        right = np.zeros((n, len(cuts[1]) - 1))
+        np.add.at(right, (rows, j[idx]), 1)
+        work = np.stack([left[:, k == p] @ right[k == p] for p in range(len(cuts[2]) - 1)])
+        assert work.size == sites and work.max() <= 1.35 * work.mean()
+        told = lazy.explain(engine=engine).predicted_moved
+        engine.reset()
+        found = lazy.compute(engine=engine)
+        assert abs(engine.stats()["bytes_moved"] - told) <= 0.05 * told
+        assert told <= 3.05 * S.nbytes  # one operand to all
+        total = np.bincount(idx, minlength=n).astype(float) @ np.diff(pos)
+        assert found.sum().item() == total
+
+
 @pytest.mark.parametrize("sites", [2, 4, 8])
 def test_bytes_of_sparse_operands_are_foretold(sites: int) -> None:
     """Within 5% of what is moved, or 2% of the operands. What programs make on the way is an

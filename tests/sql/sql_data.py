@@ -91,7 +91,7 @@ def _numbers() -> Any:
         "k": pa.array(drawn([0, 1, 2, 3, -1, None]), pa.int64()),
         "g": pa.array(drawn([0, 1, 2, 2**40, None]), pa.int64()),
         "x": pa.array(drawn(reals), pa.float64()),
-        "f": pa.array(drawn(reals[:-2] + [0.5, None]), pa.float32()),
+        "f": pa.array(drawn([np.nan, -0.0, 0.0, 1.5, -2.5, 0.5, None]), pa.float32()),
         "b": pa.array(drawn([True, False, None]), pa.bool_()),
         "t": pa.array(drawn(texts), pa.string()),
         "d": pa.array(drawn(days), pa.date32()),

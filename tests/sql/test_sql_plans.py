@@ -164,10 +164,12 @@ def test_what_a_program_of_tensors_does_not_tell() -> None:
     ("SELECT x FROM t WHERE RANK() OVER (ORDER BY x) = 1", "RANK", "a window function stands in"),
     ("SELECT SUM(SUM(x) OVER ()) OVER () FROM t", "SUM(x)", "inside of a window"),
     ("SELECT SUM(x) OVER w FROM t", "SUM", "no window 'w'"),
+    ("SELECT RANK(x) OVER (ORDER BY x) FROM t", "RANK", "EXPRESSIONS of RANK"),
+    ("SELECT SUM(mat) OVER () FROM m", "SUM", "of matrices in a window"),
 ])
 def test_windows_that_are_refused(text: str, marked: str, message: str) -> None:
     with pytest.raises(ParseError, match=message) as error:
-        tr.sql(text, t={"x": [1, 2]})
+        tr.sql(text, t={"x": [1, 2]}, m=tr.relation(np.eye(2), tile=1))
     assert error.value.position == text.index(marked)
 
 

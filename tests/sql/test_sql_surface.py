@@ -218,6 +218,10 @@ def test_errors_while_it_runs() -> None:
         tr.sql("SELECT (SELECT i0 FROM A)", A=A).rows()
     with pytest.raises(ValueError_, match="cast"):
         tr.sql("SELECT CAST(name AS INTEGER) FROM t", t=FRAME).rows()
+    for text in ("name LIKE 'ax' ESCAPE 'a'", "name LIKE 'a' ESCAPE 'xy'",
+                 "regexp_matches(name, '(')", "strftime(DATE '0001-01-01' - 9, '%Y') = name"):
+        with pytest.raises(ValueError_, match="sql: "):
+            tr.sql(f"SELECT {text} FROM t", t=FRAME).rows()
     with pytest.raises(TypeError_, match="text of the query"):
         tr.sql(A)  # type: ignore[arg-type]
     with pytest.raises(TypeError_, match="complex"):

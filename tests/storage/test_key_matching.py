@@ -11,6 +11,7 @@ import pytest
 import tensorel as tr
 from tensorel.storage import key_matching
 from tensorel.storage.key_matching import group_ids, pairs, rows_with_match
+from tensorel.storage.ordered_groups import ordered_groups
 
 Rows = list[tuple[Any, ...]]
 
@@ -105,6 +106,31 @@ def test_long_lists(spread: int, hits: float) -> None:
     hit = build[order][at] == probe
     assert np.array_equal(i, np.flatnonzero(hit))
     assert np.array_equal(j, order[at][hit])
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "outer"])
+def test_a_side_without_rows(how: str) -> None:
+    some, none = [np.array([3, 1, 3])], [np.empty(0, np.int64)]
+    for left, right in ((some, none), (none, some), (none, none)):
+        found = list(zip(*[p.tolist() for p in pairs(left, right, how)]))
+        assert found == nested(rows_of(left), rows_of(right), how)
+        assert not rows_with_match(left, right).any()
+    nulls = np.zeros(3, bool)
+    assert [p.size for p in pairs(some, some, "inner", nulls, nulls)] == [0, 0]
+
+
+@pytest.mark.parametrize("columns", [
+    [[3, 1, 3, -2]], [[3.5, np.nan, -0.0, 0.0, np.nan]], [[True, False, True], [5, 5, 4]],
+    [[2**63, 2**64 - 1, 2**63]], [[10**15, 0, 10**15], [1, 2, 1]], [[]]])
+def test_groups_in_order_of_their_keys(columns: list[list[Any]]) -> None:
+    given = [np.array(c, "u8" if c and c[0] == 2**63 else None) for c in columns]
+    found = ordered_groups(given)
+    rows = [tuple(r) for r in zip(*columns)]
+    order = sorted(dict.fromkeys(str(r) if r != r or any(x != x for x in r) else r for r in rows),
+                   key=lambda r: (isinstance(r, str), r))
+    ranks = [order.index(str(r) if any(x != x for x in r) else r) for r in rows]
+    assert found.ids.tolist() == ranks
+    assert found.first.tolist() == [ranks.index(k) for k in range(len(order))]
 
 
 def test_whole_numbers_are_not_rounded() -> None:

@@ -65,10 +65,12 @@ def conditions(drawn: list[tuple[np.ndarray, Any]], rng: np.random.Generator) ->
                 np.dtype(a[0][1]), np.dtype(b[0][1])):
             op = "equal"
         found.append(joins.Condition(op, a, b))
-    kept = tuple(range(drawn[1][0].ndim))
+    summed = tuple(tuple(k for k in range(a.ndim) if rng.random() < share)
+                   for (a, _), share in zip(drawn, rng.choice([0.0, 0.5, 1.0], 2)))
+    kept = tuple(k for k in range(drawn[1][0].ndim) if k not in summed[1])
     merge = (sides[0][0][0], sides[1][0][0], (str(rng.choice(["add", "multiply"])), 0, 1))
     fills = tuple((np.asarray(f).astype(a.dtype).tobytes(), a.dtype.str) for a, f in drawn)
-    return joins.Join(tuple(found), kept, merge, fills)  # type: ignore[arg-type]
+    return joins.Join(tuple(found), kept, merge, fills, summed=summed)  # type: ignore[arg-type]
 
 
 def parameters(op: BulkOperator, given: list[tuple[np.ndarray, Any]], rng: np.random.Generator

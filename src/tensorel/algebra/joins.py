@@ -43,13 +43,24 @@ class Untraced(NamedTuple):
 class Join(NamedTuple):
     """Pairs of entries that meet all conditions. The result has A's axes, then ``kept`` of B's; a
     pair stands at the coordinates of both, with the value ``merge(a, b)``. With ``left``, entries
-    of A that meet none stand there with ``merge(a, 0)``: no axis of B is kept then."""
+    of A that meet none stand there with ``merge(a, 0)``: no axis of B is kept then. Axes that are
+    ``summed``, of A and of B, are in no result: pairs at one place are added up."""
 
     conditions: tuple[Condition, ...]
     kept: Shape
     merge: Steps | Untraced
     fills: tuple[Literal, Literal]
     left: bool = False
+    summed: tuple[Shape, Shape] = ((), ())
+
+    @property
+    def is_summed(self) -> bool:
+        """Whether several pairs may stand at one place."""
+        return self.summed != ((), ())
+
+    def kept_of_a(self, rank: int) -> Shape:
+        """The axes of A that the result has."""
+        return tuple([k for k in range(rank) if k not in self.summed[0]])
 
     def __repr__(self) -> str:
         """As plans show it."""
@@ -57,12 +68,14 @@ class Join(NamedTuple):
                  for c in self.conditions]
         merge = f"{getattr(self.merge.function, '__name__', 'a function')}(a, b)" if isinstance(
             self.merge, Untraced) else show(self.merge)
-        return f"{'left: ' if self.left else ''}{' and '.join(tests) or 'true'} -> {merge}"
+        over = [f"{side}{k}" for side, axes in zip("ab", self.summed) for k in axes]
+        return f"{'left: ' if self.left else ''}{' and '.join(tests) or 'true'} -> {merge}" + (
+            f" summed over {', '.join(over)}" if over else "")
 
 
 def result_shape(a: Shape, b: Shape, join: Join) -> Shape:
     """The extents of A's axes, then those of B that are kept."""
-    return (*a, *(b[k] for k in join.kept))
+    return (*[a[k] for k in join.kept_of_a(len(a))], *[b[k] for k in join.kept])
 
 
 def result_dtype(a: ops.DType, b: ops.DType, join: Join) -> ops.DType:
@@ -116,10 +129,11 @@ def fixed(join: Join, side: str, axis: int, place: int) -> Join:
         return tuple([_renumbered(s, side, axis, literal) for s in steps])
 
     conditions = tuple([Condition(c.op, other(c.left), other(c.right)) for c in join.conditions])
-    kept = join.kept
+    kept, summed = join.kept, list(join.summed)
+    summed["ab".index(side)] = tuple([k - (k > axis) for k in summed["ab".index(side)]])
     if side == "b":
         kept = tuple([k - (k > axis) for k in kept if k != axis])
-    return join._replace(conditions=conditions, kept=kept)
+    return join._replace(conditions=conditions, kept=kept, summed=(summed[0], summed[1]))
 
 
 def _renumbered(step: tuple[Any, ...], side: str, axis: int, literal: Literal) -> tuple[Any, ...]:
@@ -145,12 +159,20 @@ def meaning(a: Array, b: Array, join: Join) -> Array:
     for condition in join.conditions:
         met &= holds(condition, given)
     i, j = at[0][met], at[1][met]
+    ours = tuple([ours[k] for k in join.kept_of_a(a.ndim)])
+    stands: list[tuple[list[Array], Array]] = [
+        ([*[c[i] for c in ours], *[others[k][j] for k in join.kept]],
+         merged(join, left[i], right[j]))]
     if join.left:
         alone = np.setdiff1d(np.arange(left.size), i)
-        result[tuple(c[alone] for c in ours[: a.ndim])] = merged(
-            join, left[alone], np.zeros(alone.size, b.dtype))
-    places = [c[i] for c in ours[: a.ndim]] + [others[k][j] for k in join.kept]
-    result[tuple(places)] = merged(join, left[i], right[j])
+        stands.append(([c[alone] for c in ours],
+                       merged(join, left[alone], np.zeros(alone.size, b.dtype))))
+    with np.errstate(all="ignore"):
+        for places, values in stands:
+            if places:
+                np.add.at(result, tuple(places), values)
+            else:
+                result[()] = np.add(result, np.add.reduce(values, dtype=result.dtype))
     return result
 
 

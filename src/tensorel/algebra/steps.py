@@ -76,12 +76,12 @@ def run(steps: Steps, given: Mapping[str, Array]) -> Array:
                 case (name, *places):
                     op, args = ops.operator(name), [made[k] for k in places]
                     into, out = op.resolve(*[a.dtype for a in args])
-                    found = np.asarray(op.meaning(*[_cast(a, d) for a, d in zip(args, into)]))
-                    made.append(_cast(found, out))
+                    found = np.asarray(op.meaning(*[cast(a, d) for a, d in zip(args, into)]))
+                    made.append(cast(found, out))
     return made[-1]
 
 
-def _cast(array: Array, dtype: ops.DType) -> Array:
+def cast(array: Array, dtype: ops.DType) -> Array:
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         array = array.real
     return array.astype(dtype, copy=False)

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tensorel.algebra import ops
+from tensorel.algebra import bulk, ops
 from tensorel.errors import ExtentWarning, ValueError_
 from tensorel.ir import nodes as ir
 from tensorel.ir.build import as_expr, compare
-from tensorel.ir.ranges import Range
+from tensorel.ir.ranges import Range, is_affine
 from tensorel.language.builder import Builder
 from tensorel.language.choices import (
     Choices,
@@ -62,6 +62,9 @@ class Writer:
             shape = [self._extent(build, choices, k, at) for k in keys]
         else:
             self._warn_outside(build, choices, keys, shape)
+        whole = _counted_through(build, choices, keys, value, shape)
+        if whole is not None:
+            return ir.Bulk(bulk.reshape, (whole,), (tuple(shape),))
         places = [build.indices.fresh(0, n - 1) for n in shape]
         here = at_keys(choices, keys, places)
         terms = terms_of(build, here, value, 0)
@@ -138,3 +141,32 @@ class Writer:
         code = ir.Read(which, at_keys_)
         build.indices.facts[code] = 0, max(values.shape[0] - 1, 0)
         return values, code
+
+
+def _counted_through(build: Builder, choices: Choices, keys: Sequence[ir.Expr], value: ir.Expr,
+                     shape: Sequence[int]) -> ir.Tensor | None:
+    """The tensor that is read, if the keys count through all of its cells in their order: each key
+    is made of the next axes as a number is of its digits, and reaches every place once. Then the
+    result is another shape of it."""
+    if not isinstance(value, ir.Read) or value.tensor.shape == tuple(shape) or 0 in shape or \
+            choices.guards or choices.needed(value, 0):
+        return None
+    found: list[ir.Expr] = []
+    for key, n in zip(keys, shape):
+        form = is_affine(key)
+        if form is None or form.constant or any(c <= 0 for c in form.coefficients.values()):
+            return None
+        digits = sorted(form.coefficients.items(), key=lambda d: d[1])
+        below = 1
+        for name, c in digits:
+            low, high = build.indices.bounds[name]
+            if c != below or low != 0:
+                return None
+            below *= high + 1
+        if below != n:
+            return None
+        found += [ir.Index(name) for name, _ in reversed(digits)]
+    names = [e.name for e in found if isinstance(e, ir.Index)]
+    same = tuple(found) == value.indices and sorted(names) == sorted(choices.over)
+    extents = tuple([build.indices.bounds[n][1] + 1 for n in names])
+    return value.tensor if same and extents == value.tensor.shape else None

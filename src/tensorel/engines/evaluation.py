@@ -12,7 +12,8 @@ from tensorel.engines.binding import Bound, bind, settings_of
 from tensorel.engines.in_process.engine import Run, execute, is_right, plan_for
 from tensorel.engines.in_process.plan_state import PlanState, UnforeseenError
 from tensorel.engines.in_process.sparsify import sparsified
-from tensorel.engines.programs import KEPT, NO_NUMBERS, Formula, Program, given_in
+from tensorel.engines.kept_results import KEPT
+from tensorel.engines.programs import NO_NUMBERS, Program
 from tensorel.engines.registry import DEFAULT, engine_for, engine_of
 from tensorel.errors import MemoryLimitError
 from tensorel.ir.given import Numbers, Record
@@ -27,18 +28,24 @@ from tensorel.storage.registry import resolve
 from tensorel.storage.stored import Stored
 
 MAX_PLANS = 16  # of a formula that are remembered with their numbers
+#: Sizes may be so many times those that a plan was made for, and are far below what positions of
+#: 32 bits reach.
+MAX_GROWTH, MAX_RESIZED_BYTES = 64.0, 2.0**32
 Values = tuple[Const, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """Of a formula under some settings: its plan, which leaf goes into which slot, whether leaves
-    are sparse, and which slots hold the results of which parts."""
+    are sparse, and which slots hold the results of which parts. ``numbers``: it is the plan of
+    others with these; ``resized``: its sizes are those of the others."""
 
     planned: PlanState
     places: tuple[tuple[str, int], ...]
     sparse: bool
     parts: tuple[tuple[str, int], ...]
+    numbers: Numbers | None = None
+    resized: bool = False
 
 
 class Plans:
@@ -51,17 +58,20 @@ class Plans:
         self._planned: dict[Record | Values, Known] = {}
         self._exact: dict[Values, Known] = {}
 
-    def of(self, values: Values, formula: Formula) -> tuple[Known | None, Numbers | None]:
+    def of(self, program: Program) -> tuple[Known | None, Numbers | None]:
         """The plan with these numbers in it, and the numbers if they are beside a record."""
+        values = program.values
         found = self._exact.get(values)
         if found is not None and not found.planned.learner.stale:
             return found, None
-        numbers = formula.numbers(values)
-        known = self._planned.get(values if numbers is None else numbers.record)
+        known, numbers = self._planned.get(values), None  # planned for exactly these
+        if known is None:
+            numbers = program.numbers()
+            known = None if numbers is None else self._planned.get(numbers.record)
         if known is None or known.planned.stale:
             return None, numbers
         if numbers is not None and not numbers.hold():  # another thread has just planned
-            return None, formula.numbers(values)
+            return None, program.numbers()
         return self._at(known, values, numbers), numbers
 
     def add(self, values: Values, numbers: Numbers | None, known: Known) -> Known:
@@ -74,7 +84,8 @@ class Plans:
     def _at(self, known: Known, values: Values, numbers: Numbers | None) -> Known:
         learns = known.planned.watch is not None or known.planned.fresh
         if numbers is not None:
-            known = Known(known.planned.at(numbers), known.places, known.sparse, known.parts)
+            known = Known(known.planned.at(numbers), known.places, known.sparse, known.parts,
+                          numbers, numbers.record.estimated)
         if not learns:  # it will be run the same way again
             if len(self._exact) >= MAX_PLANS:
                 self._exact.clear()
@@ -183,27 +194,43 @@ def _by_formula(program: Program, config: Config, format: str | Format | None) -
     if plans is None:
         plans = formula.plans[key] = Plans()
     values = program.values
-    found, numbers = plans.of(values, formula)
-    if found is not None:
+    found, numbers = plans.of(program)
+    if found is not None and found.resized and not _has_room(found, leaves, config):
+        found = numbers = None
+    elif found is not None:
         inputs = {name: leaves[k] for name, k in found.places}
         if is_right(found.planned, inputs):
             with suppress(UnforeseenError):
                 return _run(program, found, inputs, config, format)
-            numbers = formula.numbers(values)
+            numbers = program.numbers()
         elif numbers is None:
-            numbers = formula.numbers(values)
+            numbers = program.numbers()
     while True:
         given = NO_NUMBERS if numbers is None else dict(
-            zip(given_in(values), map(const, numbers.record.numbers)))
-        bound = bind([program.written(given)], [format], config)
-        planned = _planned(program, bound, config, format, given)
+            zip(formula.given(values, program.extents), map(const, numbers.record.numbers)))
+        try:
+            bound = bind([program.written(given)], [format], config)
+            planned = _planned(program, bound, config, format, given)
+        except Exception:  # perhaps of a pass that wants to know an extent
+            if numbers is None or program.extents == formula.first:
+                raise
+            formula.rigid, numbers = True, None
+            continue
         if numbers is not None and not numbers.hold():
-            numbers = formula.numbers(values)  # planning asked more of the numbers of the record
+            numbers = program.numbers()  # planning asked more of the numbers of the record
             continue
         found = plans.add(values, numbers, planned)
         with suppress(UnforeseenError):
             return _run(program, found, bound.stored, config, format)
-        numbers = formula.numbers(values)
+        numbers = program.numbers()
+
+
+def _has_room(found: Known, leaves: Sequence[Stored], config: Config) -> bool:
+    """Whether a plan that was made for other sizes stays far below all limits."""
+    state, held = found.planned, sum([s.nbytes for s in leaves])
+    most = max(MAX_GROWTH * state.most, state.least)
+    return most <= min(config.memory - held, MAX_RESIZED_BYTES) and (
+        not found.sparse or state.densest <= config.densify)
 
 
 def _planned(program: Program, bound: Bound, config: Config, format: str | Format | None,
@@ -222,12 +249,12 @@ def _run(program: Program, known: Known, inputs: dict[str, Stored], config: Conf
          format: str | Format | None) -> Stored:
     run = Run(known.planned, inputs, config)
     if any([is_shared(s) for s in program.leaves]):  # noqa: C419
-        result = sparsified(execute(run)[0], format, known.sparse, config.costs)
+        result = sparsified(_executed(run, program, known), format, known.sparse, config.costs)
         return _labelled(program, result) if program.is_labelled else result
     named = [(slot, program.parts[k]) for slot, k in known.parts if program.parts[k].is_named]
     if named:
         run.kept = dict.fromkeys([slot for slot, _ in named])
-    result = execute(run)[0]
+    result = _executed(run, program, known)
     for slot, part in named:
         value = run.kept[slot]
         if value is not None and not part.is_kept(config):
@@ -239,4 +266,13 @@ def _run(program: Program, known: Known, inputs: dict[str, Stored], config: Conf
         result = _labelled(program, result)
     if format is None or format == program.wanted:
         program.keep(result, config)
+    return result
+
+
+def _executed(run: Run, program: Program, known: Known) -> Stored:
+    """The result, if nothing was asked of the numbers meanwhile that these answer otherwise."""
+    result = execute(run)[0]
+    if known.numbers is not None and not known.numbers.hold():
+        raise UnforeseenError
+    assert not known.resized or result.shape == program.shape
     return result

@@ -14,8 +14,7 @@ name any more is then its result and nothing else: what that was computed from i
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 from weakref import ref
@@ -23,8 +22,10 @@ from weakref import ref
 from tensorel.algebra.ops import DType
 from tensorel.config import Config
 from tensorel.engines.binding import class_of
+from tensorel.engines.formulas import Extent, Formula, kind_of
+from tensorel.engines.kept_results import KEPT
 from tensorel.ir.analysis import is_whole
-from tensorel.ir.given import Numbers, Record
+from tensorel.ir.given import Numbers
 from tensorel.ir.interning import Memo
 from tensorel.ir.nodes import Const, Source, Tensor
 from tensorel.storage.derived import Derived
@@ -35,13 +36,11 @@ from tensorel.storage.stored import Stored
 
 MAX_FUNCTIONS = 24  # of a formula: its nodes are made one inside the other
 MAX_REMEMBERED = 4096  # formulas, and kinds of stored tensors
-MAX_RECORDS = 8  # of a formula: ways in which numbers decide its plans
 NO_NUMBERS: Mapping[Const, Const] = {}
-#: Numbers that decide how a formula is computed.
-SPECIAL = frozenset((0, 1, -1, 2, -2, 0.5, -0.5))
 UNCOUNTED_BYTES = 1 << 16  # results that no memory limit notices
 
 _numbers: dict[object, int] = {}
+FORMULAS: dict[object, Formula] = {}
 _fresh = itertools.count()  # never used twice: what is forgotten is only made anew
 
 
@@ -57,52 +56,6 @@ def number_of(stored: Stored) -> int:
     return found
 
 
-class Formula:
-    """All programs that are written the same way over tensors of the same kinds: what is known of
-    their results. ``plans``: what the engine knows; ``records``: of numbers that programs were
-    planned with."""
-
-    __slots__ = ("dtype", "plans", "records", "shape")
-
-    def __init__(self, node: Tensor) -> None:
-        self.shape, self.dtype = node.shape, node.dtype
-        self.plans: dict[Hashable, Any] = {}
-        self.records: list[Record] = []
-
-    def numbers(self, values: tuple[Const, ...]) -> Numbers | None:
-        """The numbers of a program beside a record whose guards hold for them, a new one where
-        there is none; None where no more records are kept, or no number is given."""
-        bare = [v.value for v in given_in(values)]
-        if not bare:
-            return None
-        for record in self.records:
-            found = Numbers(record, bare)
-            if found.hold():
-                return found
-        if len(self.records) >= MAX_RECORDS:
-            return None
-        record = Record(bare)
-        self.records.append(record)
-        return Numbers(record, bare)
-
-
-_formulas: dict[object, Formula] = {}
-
-
-def given_in(values: Sequence[Const]) -> list[Const]:
-    """The numbers that are no part of a formula, each once."""
-    return [v for v in dict.fromkeys(values) if kind_of(v) is not v]
-
-
-def kind_of(value: Const) -> Const | tuple[str, bool]:
-    """All that formulas know of a number in them: its dtype and sign; those that rules and
-    planners know by value are of a kind of their own."""
-    number = value.value
-    if value.dtype.kind in "bc" or number in SPECIAL or not -math.inf < number < math.inf:
-        return value
-    return value.dtype.str, bool(number > 0)
-
-
 _programs = Memo[ref["Program"]]("_program")
 
 
@@ -115,10 +68,11 @@ def program_of(node: Tensor) -> Program:
 
 class Program:
     """``data``: it is a stored tensor. ``formula``: it is written over ``leaves``, stored tensors
-    in the order of their places, and over ``values``, numbers. ``parts``: the programs inside that
-    are written out, each once; ``assumed``: those that are read as their results. ``result`` was
-    computed under ``settings``. ``wanted``: the format of its result, with the fill 0, where the
-    program says it. ``holder``: a user's tensor. ``is_labelled``: it reads labels."""
+    in the order of their places, and over ``values``, numbers, ``extents`` among them. ``parts``:
+    the programs inside that are written out, each once; ``assumed``: those that are read as their
+    results. ``result`` was computed under ``settings``. ``wanted``: the format of its result, with
+    the fill 0, where the program says it. ``holder``: a user's tensor. ``is_labelled``: it reads
+    labels."""
 
     # What most programs do not have lies in the class: they are made at each call.
     _about: tuple[object, ...] = ()
@@ -126,6 +80,8 @@ class Program:
     _leaf: Stored | None = None
     _operands: tuple[Program, ...] = ()
     _values: tuple[Const, ...] = ()
+    _extents: tuple[Const, ...] = ()
+    _takes_extents: bool = False
     size: int = 0
     result: Stored | None = None
     settings: Config | None = None
@@ -134,6 +90,7 @@ class Program:
     formula: Formula | None = None
     leaves: Sequence[Stored] = ()
     values: tuple[Const, ...] = ()
+    extents: tuple[Const, ...] = ()
     parts: tuple[Program, ...] = ()
     assumed: Mapping[Program, Stored] = {}
     is_labelled: bool = False
@@ -147,21 +104,19 @@ class Program:
 
     # -- what it computes -----------------------------------------------------------------------
     @property
-    def about(self) -> Formula | Tensor | Stored:
-        """What knows the shape and the dtype."""
-        return self.formula or self.data or self.node
-
-    @property
     def shape(self) -> tuple[int, ...]:
-        return self.about.shape
+        formula = self.formula
+        if formula is None:
+            return (self.data or self.node).shape
+        return formula.shape(self.extents, self.values, self._built)
 
     @property
     def dtype(self) -> DType:
-        return self.about.dtype
+        return (self.formula or self.data or self.node).dtype
 
     @property
     def ndim(self) -> int:
-        return len(self.about.shape)
+        return len(self.shape)
 
     @property
     def node(self) -> Tensor:
@@ -190,6 +145,9 @@ class Program:
         if not self.assumed and not given:
             return self.node
         return self._written(self.assumed, given, {})
+
+    def _built(self, given: Mapping[Const, Const]) -> Tensor:
+        return self._written(self.assumed, given, {}) if given else self.node
 
     def _written(self, assumed: Mapping[Program, Stored], given: Mapping[Const, Const],
                  known: dict[Program, Program]) -> Tensor:
@@ -228,7 +186,7 @@ class Program:
         """``config``: under which settings results count; None: under any."""
         key: list[object] = [self._about]
         leaves: list[Stored] = []
-        values = self._values
+        values, extents = self._values, self._extents
         for value in values:
             key.append(kind_of(value))
         parts: list[Program] = []
@@ -256,26 +214,35 @@ class Program:
                     key.append(_place(data, leaves))
                 leaves.append(data)
             values += q.values
+            extents += q.extents
             parts += q.parts
             assumed.update(q.assumed)
         if len(values) > 1 and len(set(values)) < len(values):  # which of them are the same
             key.append(tuple([values.index(v) for v in values]))
         self.leaves, self.values, self.size = leaves, values, size
+        self.extents = extents
+        if extents and not self._takes_extents:
+            key.append(extents)
         self.parts = tuple(dict.fromkeys(parts)) if len(parts) > 1 else tuple(parts)
         self.assumed = assumed
         self.formula = None
         if size > MAX_FUNCTIONS:
             return
         whole = tuple(key)
-        found = _formulas.get(whole)
+        found = FORMULAS.get(whole)
         if found is None:
             node = self.written()
             if not assumed:
                 self._node = node
-            if len(_formulas) >= MAX_REMEMBERED:
-                _formulas.clear()
-            found = _formulas.setdefault(whole, Formula(node))
+            if len(FORMULAS) >= MAX_REMEMBERED:
+                FORMULAS.clear()
+            found = FORMULAS.setdefault(whole, Formula(node, extents, values))
         self.formula = found
+
+    def numbers(self) -> Numbers | None:
+        """The numbers that plans are given, beside a record whose guards hold for them."""
+        assert self.formula is not None
+        return self.formula.numbers(self.values, self.extents)
 
     # -- its result -----------------------------------------------------------------------------
     def is_kept(self, config: Config) -> bool:
@@ -341,7 +308,7 @@ class Program:
         self.forget()
         self._node = self._build = None
         self._operands, self._values, self.parts, self.formula = (), (), (), None
-        self.assumed = {}
+        self.assumed, self.extents = {}, ()
 
 
 def _unnamed(program: ref[Program], name: ref[Any]) -> None:
@@ -352,52 +319,25 @@ def _unnamed(program: ref[Program], name: ref[Any]) -> None:
 
 
 def formula(about: tuple[object, ...], build: Callable[..., Tensor],
-            operands: tuple[Program, ...], values: tuple[Const, ...] = ()) -> Program:
+            operands: tuple[Program, ...], values: tuple[Const, ...] = (),
+            takes_extents: bool = False) -> Program:
     """The program ``build(*operands, *values)``, whose node follows from ``about``, shapes, dtypes,
-    fills and formats of the operands, and numbers: what was built before is not built again."""
+    fills and formats of the operands, and numbers: what was built before is not built again.
+    ``takes_extents``: ``build`` knows no extents but those of operands and values that it is called
+    with, so ``about`` says all that it is made of."""
     made = Program()
     made._about, made._build, made._operands, made._values = about, build, operands, values
+    if takes_extents:
+        made._takes_extents = True
+        made._extents = tuple([v for v in values if type(v) is Extent]) if values else ()
     for q in operands:
         made.is_labelled |= q.is_labelled
     made._describe(None)
-    if made.formula is None:
-        made.node  # noqa: B018 (checks the operands)
+    if made.formula is None or made.extents:
+        made.shape  # noqa: B018 (checks the operands)
     return made
 
 
 def _place(data: Stored, leaves: Sequence[Stored]) -> tuple[int, int]:
     """Stands for a tensor that was seen before: which, and where it is met again."""
     return leaves.index(data), len(leaves)
-
-
-class _Kept:
-    """The results that are kept, oldest first. They are dropped first when memory is needed."""
-
-    def __init__(self) -> None:
-        self.bytes_ = 0
-        self._sizes: dict[ref[Program], int] = {}
-
-    def count(self, program: Program, size: int) -> None:
-        at = ref(program, self._lost)
-        self.bytes_ += size - self._sizes.pop(at, 0)
-        self._sizes[at] = size
-
-    def discount(self, program: Program) -> None:
-        self._lost(ref(program))
-
-    def _lost(self, at: ref[Program]) -> None:
-        self.bytes_ -= self._sizes.pop(at, 0)
-
-    def make_room(self, needed: float, limit: float) -> int:
-        """Bytes that are kept still when results that do not fit beside ``needed`` are dropped."""
-        if self.bytes_ and needed + self.bytes_ > limit:
-            for at in list(self._sizes):
-                program = at()
-                if program is not None:
-                    program.forget()
-                if needed + self.bytes_ <= limit:
-                    break
-        return self.bytes_
-
-
-KEPT = _Kept()

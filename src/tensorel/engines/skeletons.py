@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tensorel.engines.programs import MAX_FUNCTIONS, Program, formula, kind_of, program_of
+from tensorel.engines.formulas import kind_of
+from tensorel.engines.programs import MAX_FUNCTIONS, Program, formula, program_of
 from tensorel.ir.nodes import Call, Const, Expr, Lambda, Local, Read, Reduce, Source, Tensor, const
 from tensorel.storage.labelling import axes_of
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from tensorel.algebra import ops
 from tensorel.errors import TypeError_
-from tensorel.ir.given import Given, lifted
+from tensorel.ir.given import Given, is_given, is_same, lifted
 from tensorel.ir.interning import Memo
 from tensorel.ir.nodes import (
     Bulk,
@@ -73,6 +73,12 @@ def repeat(op: Operator, value: Any, count: int) -> Any:
     if type(value) is Given:
         return lifted(repeat, op, value, count)
     dtype = value.dtype
+    if is_given(count):
+        if op.identity is not None and is_same(
+                value, np.asarray(op.identity(dtype)).astype(dtype)[()]):
+            return value
+        return repeat(op, value, 0 if count == 0 else 1) if op.idempotent \
+            else lifted(repeat, op, value, count)
     if count == 0:
         assert op.identity is not None
         return np.asarray(op.identity(dtype)).astype(dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -128,8 +129,17 @@ def repeated(op: ops.Operator, value: Expr, count: int) -> Expr | None:
     plain = _PLAIN.get(op)
     if plain is not None and _is_plain(op, dtype, count):
         return Call(plain, (value, const(count, dtype)))
-    times, number = op.copies(dtype, count)
+    times, number = copies(op, dtype, count)
     return Call(times, (value, const(number)))
+
+
+def copies(op: ops.Operator, dtype: ops.DType, count: int) -> tuple[ops.Operator, Any]:
+    """``op.copies``, also for a count that plans are given."""
+    return op.copies(dtype, 1)[0], lifted(_number_of_copies, op, dtype, count)
+
+
+def _number_of_copies(op: ops.Operator, dtype: ops.DType, count: int) -> Any:
+    return op.copies(dtype, count)[1]
 
 
 _PLAIN = {ops.add: ops.multiply, ops.multiply: ops.power}

@@ -12,16 +12,47 @@ have taken the same way, so the plan is right with its numbers computed anew (``
 
 from __future__ import annotations
 
+import itertools
+import math
 import operator
-from collections.abc import Callable, Sequence
-from threading import RLock
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from threading import RLock, local
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from tensorel.base.forks import renewed
 
 _lock = renewed(RLock())
+NO_INTERVALS: Mapping[int, tuple[int, int]] = {}
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Estimates(local):
+    """How many estimates this thread is inside of."""
+
+    depth = 0
+
+
+_estimates = _Estimates()
+
+
+def estimate(f: Callable[P, R]) -> Callable[P, R]:
+    """A function whose results are compared with other estimates and decide nothing else: sizes
+    and costs. It may look at numbers without a guard: a plan that was chosen by them is right for
+    other numbers, too, if perhaps not the cheapest."""
+
+    @wraps(f)
+    def estimated(*args: P.args, **kinds: P.kwargs) -> R:
+        _estimates.depth += 1
+        try:
+            return f(*args, **kinds)
+        finally:
+            _estimates.depth -= 1
+
+    return estimated
 
 
 class Given:
@@ -43,8 +74,10 @@ class Given:
         return self.record.lifted(_item, self)
 
     def fixed(self) -> Any:
-        """The bare number: from now on the plan holds for no other."""
-        self.record.decide(self.record.lifted(is_same, self, self.raw))
+        """The bare number: from now on the plan holds for no other, unless it is an estimate that
+        looks at it."""
+        if not self.record.is_estimating():
+            self.record.decide(self.record.lifted(is_same, self, self.raw))
         return self.raw
 
     def __bool__(self) -> bool:
@@ -95,6 +128,16 @@ def plain(number: Any) -> Any:
     return number.raw if type(number) is Given else number
 
 
+def is_given(number: object) -> bool:
+    """Whether it is a number that plans are given; types say what it stands for."""
+    return type(number) is Given
+
+
+def about(extents: Iterable[int]) -> float:
+    """How many cells there are about, for estimates."""
+    return math.prod([float(plain(n)) for n in extents])
+
+
 def lifted(f: Callable[..., Any], *args: Any) -> Any:
     """``f(*args)``; computed again for other numbers where one of the arguments is given."""
     for a in args:
@@ -119,15 +162,32 @@ def _spelled(x: object) -> object:
     return type(x), x.hex() if isinstance(x, float) else x
 
 
-class Record:
-    """How numbers of a program were used while it was planned."""
+Interval = tuple[int, int]
+_MONOTONE = frozenset((operator.add, operator.sub, operator.mul))  # in each argument
+_ORDERS = frozenset((operator.lt, operator.le, operator.gt, operator.ge))
+_EQUALITIES = frozenset((operator.eq, operator.ne))
 
-    def __init__(self, numbers: Sequence[Any]) -> None:
+
+class Record:
+    """How numbers of a program were used while it was planned. ``intervals``: of some numbers,
+    where all that the plan is used for lie: comparisons that come out the same there need no
+    guard. ``estimated``: estimates looked at the numbers, so sizes of the plan are of these."""
+
+    def __init__(self, numbers: Sequence[Any], intervals: Mapping[int, Interval] = NO_INTERVALS
+                 ) -> None:
+        self.estimated, self.intervals = bool(intervals), dict(intervals)
         self.guards: dict[int, bool] = {}
         self.steps: list[tuple[Callable[..., Any], tuple[Any, ...]] | None] = [None] * len(numbers)
         self._given = [Given(self, k, raw) for k, raw in enumerate(numbers)]
         self._known: dict[object, Given] = {}
         self.numbers = tuple(self._given)
+
+    def is_estimating(self) -> bool:
+        """Whether this thread looks at the numbers for an estimate, without a guard."""
+        if _estimates.depth > 0:
+            self.estimated = True
+            return True
+        return False
 
     def lifted(self, f: Callable[..., Any], *args: Any) -> Given:
         """What ``f`` gives; the same for the same arguments."""
@@ -145,15 +205,49 @@ class Record:
                             a.fixed()
                     raise
                 found = self._known[key] = Given(self, len(self.steps), raw)
+                if self.intervals:
+                    self._enclose(found.at, f, args)
                 self.steps.append((f, args))
         return found
 
     def decide(self, found: Given) -> bool:
         """The truth of it, which others must share for the plan to be theirs."""
         truth = bool(found.raw)
+        if (self.intervals and self._is_sure(found)) or self.is_estimating():
+            return truth
         if self.steps[found.at] is not None or found.at not in self.guards:
             self.guards[found.at] = truth
         return truth
+
+
+    def _interval(self, x: Any) -> Interval | None:
+        if type(x) is Given:
+            return self.intervals.get(x.at)
+        return (x, x) if type(x) is int else None
+
+    def _enclose(self, at: int, f: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        """Note where a number lies that follows from others."""
+        if f is _item or (f in _MONOTONE and all(
+                type(a.raw if type(a) is Given else a) is int for a in args)):
+            known = [self._interval(a) for a in args]
+            if None not in known:
+                corners = [f(*c) for c in itertools.product(*known)]  # type: ignore[arg-type]
+                self.intervals[at] = min(corners), max(corners)
+
+    def _is_sure(self, found: Given) -> bool:
+        """Whether the truth is the same wherever the numbers lie."""
+        own = self.intervals.get(found.at)
+        if own is not None:
+            return own[0] > 0
+        f, args = self.steps[found.at] or (None, ())
+        if f not in _ORDERS and f not in _EQUALITIES:
+            return False
+        a, b = map(self._interval, args)
+        if a is None or b is None:
+            return False
+        if f in _EQUALITIES:
+            return a[1] < b[0] or b[1] < a[0]
+        return len({f(x, y) for x in a for y in b}) == 1
 
 
 class Numbers:
@@ -185,7 +279,8 @@ class Numbers:
         guards = self.record.guards
         if len(guards) == self._guarded:
             return True
-        asked = list(guards.items())[self._guarded:]
+        known = self._guarded
+        asked = list(guards.items())[known:]
         try:
             with np.errstate(all="ignore"):
                 for at, truth in asked:
@@ -193,5 +288,5 @@ class Numbers:
                         return False
         except (ArithmeticError, ValueError, TypeError):
             return False
-        self._guarded += len(asked)
+        self._guarded = known + len(asked)
         return True

@@ -11,10 +11,11 @@ from tensorel.ir.nodes import Call, Const, Expr, const
 from tensorel.loops import functions, syntax, wrong
 from tensorel.loops.analysis.facts import Fact
 from tensorel.loops.expressions import Expressions
-from tensorel.loops.types import Scalar, taken
+from tensorel.loops.types import PY_INT, Scalar, taken
 from tensorel.loops.wrong import Wrong, call
 
 _LARGEST_SHIFT = 62
+_LARGEST_LITERAL = 2**61
 
 
 class Arithmetic(Expressions):
@@ -127,22 +128,27 @@ class Arithmetic(Expressions):
 
     def _whole(self, e: syntax.Apply, name: str) -> Expr:
         op = functions.BINARY[name]
-        a, b = [convert(self.value(x), INT64) for x in e.args]
         fits = self.has(e, Fact.FITS)
+        factor, added, inner = (1, 0, e) if fits else self._linear(e)
+        if inner is not e and factor:
+            return self._multiple(factor, added, inner, e.line)
+        a, b = [convert(self.value(x), INT64) for x in e.args]
         if name == "%" and self.has(e, Fact.ONCE):
             a = self.hold(a)
             less = call(ops.where, call(ops.greater_equal, a, b), call(ops.subtract, a, b), a)
             return call(ops.where, wrong.negative(a), call(ops.add, a, b), less)
         if name in ("//", "%"):
-            return Call(op, (a, self._divisor(e, b)))
+            b = self._divisor(e, b)
+            if name == "//" and not fits and not self.has(e.args[0], Fact.FITS) and \
+                    not self.has(e.args[1], Fact.POSITIVE) and not (
+                    isinstance(b, Const) and b.value != -1):
+                a, b = self.hold(a), self.hold(b)
+                last = call(ops.equal, b, const(-1, INT64))
+                self.check(call(ops.logical_and, wrong.is_lowest(a), last), Wrong.OVERFLOW, e.line)
+            return Call(op, (a, b))
         if name in ("&", "|", "^") or (fits and name in ("+", "-", "*")):
             return Call(op, (a, b))
         a, b = self.hold(a), self.hold(b)
-        if name in ("+", "-", "*"):
-            bad = wrong.wraps_beside(op, a, b)
-            if bad is not None:
-                self.check(bad, Wrong.OVERFLOW, e.line)
-                return Call(op, (a, b))
         if name in ("+", "-"):
             found = self.hold(Call(op, (a, b)))
             self.check(wrong.wrapped(op, a, b, found), Wrong.OVERFLOW, e.line)
@@ -154,6 +160,35 @@ class Arithmetic(Expressions):
         self.check(wrong.too_large(Call(op, (convert(a, FLOAT64), convert(b, FLOAT64)))),
                    Wrong.OVERFLOW, e.line)
         return Call(op, (a, b))
+
+    def _linear(self, e: syntax.Expr) -> tuple[int, int, syntax.Expr]:
+        """``factor * inner + added`` for what is written with literals, in any way."""
+        found: tuple[int, int, syntax.Expr] = 1, 0, e
+        if isinstance(e, syntax.Apply) and self.type(e) == PY_INT and all(
+                self.type(a) == PY_INT for a in e.args):
+            match e.function, e.args:
+                case "neg", (a,):
+                    c, d, x = self._linear(a)
+                    found = -c, -d, x
+                case "+" | "-" | "*" as op, (a, syntax.Number(value=int() as v)):
+                    c, d, x = self._linear(a)
+                    found = (c * v, d * v, x) if op == "*" else (c, d + (v if op == "+" else -v), x)
+                case "+" | "-" | "*" as op, (syntax.Number(value=int() as v), b):
+                    c, d, x = self._linear(b)
+                    found = (c * v, d * v, x) if op == "*" else (
+                        (c, d + v, x) if op == "+" else (-c, v - d, x))
+        return found if max(abs(found[0]), abs(found[1])) < _LARGEST_LITERAL else (1, 0, e)
+
+    def _multiple(self, factor: int, added: int, inner: syntax.Expr, line: int) -> Expr:
+        """``factor * inner + added``. Numbers wrap around on the way, which does no harm if the end
+        fits."""
+        x = self.hold(convert(self.value(inner), INT64))
+        self.check(wrong.too_far(x, factor, added), Wrong.OVERFLOW, line)
+        if abs(factor) != 1:
+            x = call(ops.multiply, x, const(factor, INT64))
+        elif factor < 0:
+            return call(ops.subtract, const(added, INT64), x)
+        return call(ops.add, x, const(added, INT64)) if added else x
 
     def _shift(self, e: syntax.Apply, op: ops.Operator, a: Expr, b: Expr) -> Expr:
         if not self.has(e.args[1], Fact.NATURAL) and not isinstance(b, Const):
@@ -238,6 +273,10 @@ class Arithmetic(Expressions):
         if own.weak:
             value = convert(value, t.dtype if t.dtype.kind != "f" else own.dtype)
         op = functions.UNARY.get(name, ops.absolute)
+        if t == PY_INT and op in (ops.negative, ops.absolute) and not self.has(e, Fact.FITS) and \
+                not self.has(arg, Fact.FITS):
+            value = self.hold(value)
+            self.check(wrong.is_lowest(value), Wrong.OVERFLOW, e.line)
         return Call(op, (value,))
 
     def _cast(self, arg: syntax.Expr, own: Scalar, dtype: DType) -> Expr:

@@ -12,6 +12,8 @@ from tensorel.base.records import cached_property, dataclass
 from tensorel.errors import ShapeError, UnsupportedError, ValueError_
 from tensorel.loops import meaning
 from tensorel.loops.analysis.assignment import Assignment
+from tensorel.loops.analysis.bounds import Analysis
+from tensorel.loops.analysis.facts import Facts
 from tensorel.loops.origin import Origin
 from tensorel.loops.syntax import (
     Allocate,
@@ -32,6 +34,7 @@ from tensorel.loops.types import ArrayOf, Scalar, Type, join
 from tensorel.loops.typing import Typing
 
 Shape = tuple[int, ...]
+_MAX_LAUNCHES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class Unit:
         self.parameters = tuple(parameters)
         self.results = results
         self._hash = hash(self.identity)
+        self._launches: dict[object, Launch] = {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Unit) and (
@@ -135,6 +139,16 @@ class Unit:
         if isinstance(e, Name) and isinstance(self.typing.names.get(e.name), ArrayOf):
             return self.typing.names[e.name]
         return self.typing.number(e)
+
+    def launch(self, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Launch:
+        """A call with arrays of these shapes and these numbers; the last ones are remembered."""
+        key = tuple(shapes.items()), tuple([(n, type(v), v) for n, v in numbers.items()])
+        found = self._launches.get(key)
+        if found is None:
+            if len(self._launches) >= _MAX_LAUNCHES:
+                self._launches.clear()
+            found = self._launches[key] = Launch(self, shapes, numbers)
+        return found
 
     # -- arrays ------------------------------------------------------------------------------
     @cached_property
@@ -215,6 +229,23 @@ class Launch:
                 unit.origin.refuse(
                     "the shape of an array must be known when the program is called", stmt.line,
                     "make it of numbers among the parameters and of extents of arrays")
+
+    @cached_property
+    def analysis(self) -> Analysis:
+        unit = self.unit
+        found = Analysis(unit.typing, self.numbers, self.shapes, unit.storages)
+        found.run(unit.body)
+        return found
+
+    @property
+    def facts(self) -> Facts:
+        """What holds wherever an expression is evaluated."""
+        return self.analysis.facts
+
+    @property
+    def work(self) -> int | None:
+        """At most so many statements are done, if that is known."""
+        return self.analysis.work if self.analysis.is_bounded else None
 
     def _follow(self, env: dict[str, Any]) -> None:
         """The statements at the top with the numbers that are known at each."""

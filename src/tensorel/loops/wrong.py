@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from enum import Enum
 
+import numpy as np
+
 from tensorel.algebra import ops
-from tensorel.algebra.ops import FLOAT64
+from tensorel.algebra.ops import FLOAT64, INT64
 from tensorel.base.records import dataclass
 from tensorel.errors import (
     ArithmeticError_,
@@ -17,7 +19,8 @@ from tensorel.errors import (
     ValueError_,
     ZeroDivisionError_,
 )
-from tensorel.ir.nodes import Call, Const, Expr, const
+from tensorel.ir.build import convert
+from tensorel.ir.nodes import Call, Expr, const
 from tensorel.loops.origin import Origin
 
 
@@ -51,6 +54,10 @@ class Check:
         return origin.error(kind, message.format(a=a, b=b, what=self.what), self.line)
 
 
+_UINT64 = np.dtype("uint64")
+_LAST = 2**63 - 1
+
+
 # -- conditions ------------------------------------------------------------------------------------
 def call(op: ops.Operator, *args: Expr) -> Expr:
     return Call(op, args)
@@ -64,28 +71,29 @@ def is_zero(e: Expr) -> Expr:
     return call(ops.equal, e, const(0, e.dtype))
 
 
+def is_lowest(e: Expr) -> Expr:
+    """The lowest int64, which alone has no opposite."""
+    return call(ops.less, e, const(-_LAST, INT64))
+
+
 def outside(e: Expr, low: int, high: int) -> Expr:
     """A whole number is below the one or above the other."""
+    if e.dtype == INT64 and low < -_LAST:
+        return call(ops.greater, e, const(high, INT64))
+    if e.dtype == INT64 and high >= _LAST:
+        return call(ops.less, e, const(low, INT64))
+    if e.dtype == INT64:  # one comparison: below wraps around to above
+        moved = call(ops.subtract, e, const(low, INT64))
+        return call(ops.greater, convert(moved, _UINT64), const(high - low, _UINT64))
     return call(ops.logical_or, call(ops.less, e, const(low, e.dtype)),
                 call(ops.greater, e, const(high, e.dtype)))
 
 
-_LAST = 2**63 - 1
-
-
-def wraps_beside(op: ops.Operator, a: Expr, b: Expr) -> Expr | None:
-    """A sum, difference or product with a literal overflows; None if neither is one."""
-    if isinstance(a, Const) and op is not ops.subtract:
-        a, b = b, a
-    if not isinstance(b, Const):
-        return None
-    by = int(b.value)
-    if op is ops.multiply:
-        return outside(a, -(_LAST // abs(by)), _LAST // abs(by)) if by else const(False)
-    by = -by if op is ops.subtract else by
-    if by >= 0:
-        return call(ops.greater, a, const(_LAST - by, a.dtype))
-    return call(ops.less, a, const(-_LAST - by, a.dtype))
+def too_far(x: Expr, factor: int, added: int) -> Expr:
+    """``factor * x + added`` does not fit 64 bits."""
+    ends = [(sign * _LAST - added, factor) for sign in ((-1, 1) if factor > 0 else (1, -1))]
+    low, high = -(-ends[0][0] // ends[0][1]), ends[1][0] // ends[1][1]
+    return outside(x, max(low, -_LAST - 1), min(high, _LAST))
 
 
 def wrapped(op: ops.Operator, a: Expr, b: Expr, result: Expr) -> Expr:

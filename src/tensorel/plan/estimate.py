@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
+from tensorel.ir.given import about, estimate
 from tensorel.ir.nodes import Expr, Read, Reduce, Source
 from tensorel.kernels.lowering.support import Analysis, Formula
-from tensorel.plan.definitions import Stats, product_of
+from tensorel.plan.definitions import Stats
 from tensorel.stats.collected.facts import TensorStats
 from tensorel.stats.estimates.pointset import Relation, everything
 from tensorel.stats.estimates.reads import of_read
@@ -23,7 +24,7 @@ class Estimator:
     def of(self, source: Source) -> Stats:
         found = self.stats.get(source.data)
         if found is None:
-            size = float(math.prod(source.shape))
+            size = about(source.shape)
             found = Stats(size, size, True)
         return found
 
@@ -44,6 +45,7 @@ class Estimator:
 
         return formula_density(f, of_read)
 
+    @estimate
     def relation(self, f: Formula, extents: Mapping[str, int], exact: bool) -> Relation:
         """The points of a support over indices, from statistics; ``exact``: also from those that
         need a pass over the entries."""
@@ -98,6 +100,6 @@ def filled(density: float, count: float) -> float:
 def loops_inside(e: Expr) -> float:
     """Work per point: nodes, with inner reductions counted by their extents."""
     if isinstance(e, Reduce):
-        return product_of(e.axes) * loops_inside(e.body)
+        return about([a.extent for a in e.axes]) * loops_inside(e.body)
     kids = getattr(e, "args", ())
     return 1.0 + sum(loops_inside(k) for k in kids)

@@ -15,6 +15,7 @@ from enum import Enum
 from tensorel.base.records import cached_property, dataclass
 from tensorel.config import Config
 from tensorel.errors import TypeError_
+from tensorel.ir.given import about
 from tensorel.ir.nodes import Lambda, Reduce, Source, Tensor, postorder
 from tensorel.ir.printer import show
 from tensorel.ir.replacing import replaced
@@ -46,6 +47,7 @@ from tensorel.plan.logical.roll_sums import roll_sums
 from tensorel.plan.logical.share import share_definitions, share_transposed
 from tensorel.plan.logical.split_indices import split_indices
 from tensorel.plan.logical.split_pieces import split_pieces
+from tensorel.plan.logical.sum_joins import sum_joins
 from tensorel.plan.logical.unguard import drop_conditions
 from tensorel.plan.logical.windows import Window, windows
 from tensorel.plan.loops.fuse import find_fusable
@@ -113,6 +115,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("drop_conditions", Stage.WRITTEN, is_flat, is_flat, drop_conditions, reassociates=True),
     Pass("cut_ranges", Stage.WRITTEN, is_flat, is_flat, cut_ranges),
     Pass("split_indices", Stage.WRITTEN, is_flat, is_flat, split_indices),
+    Pass("sum_joins", Stage.WRITTEN, is_flat, is_flat, sum_joins, reassociates=True),
     Pass("split_pieces", Stage.WRITTEN, is_flat, is_flat, split_pieces, reassociates=True),
     Pass("repeat_constants", Stage.WRITTEN, is_flat, is_flat, repeat_constants,
          reassociates=True),
@@ -296,7 +299,7 @@ def written(roots: list[Tensor], formats: list[object], known: list[Known], conf
     stats: dict[object, Stats] = {}
     slots: dict[object, Known] = {}
     for k in known:
-        size = math.prod(map(float, k.source.shape), start=1.0)
+        size = about(k.source.shape)
         stats[k.slot] = Stats(k.count, size, k.slot.format.is_dense, k.facts, k.rows,
                               k.stores)
         slots[k.slot] = k

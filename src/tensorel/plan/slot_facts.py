@@ -8,6 +8,7 @@ import numpy as np
 
 from tensorel.algebra.ops import DType
 from tensorel.base.records import dataclass
+from tensorel.ir.given import plain
 from tensorel.ir.nodes import Source
 from tensorel.kernels.lowering.nest import Slot
 from tensorel.stats.collected.facts import TensorStats
@@ -45,10 +46,11 @@ def level_sizes(fmt: Format, shape: tuple[int, ...], count: float) -> tuple[floa
     for axis, level in zip(reversed(fmt.order), reversed(fmt.levels)):
         if not level.full:
             break
-        count /= max(shape[axis], 1)  # below each node the last levels have all their entries
+        # below each node the last levels have all their entries
+        count /= max(plain(shape[axis]), 1)
     for axis, level in zip(fmt.order, fmt.levels):
-        room = min(room * max(shape[axis], 1), 1e300)
-        nodes = nodes * shape[axis] if level.full else min(room, max(count, 1.0))
+        room = min(room * max(plain(shape[axis]), 1), 1e300)
+        nodes = nodes * plain(shape[axis]) if level.full else min(room, max(count, 1.0))
         sizes.append(nodes)
     return tuple(sizes)
 

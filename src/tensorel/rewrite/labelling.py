@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from tensorel.ir.nodes import Axis, Expr, Index, Read
 from tensorel.ir.replacing import substitute
 from tensorel.rewrite.names import bound_names
-from tensorel.rewrite.spelling import spell
+from tensorel.rewrite.spelling import spell, spell_extent
 
 #: Starts names that no program has.
 MARK = "\0"
@@ -74,7 +74,7 @@ def _parts(factors: Sequence[Expr], bound: tuple[Axis, ...]
 def _order(factors: list[Expr], bound: list[Axis], form: Form) -> list[Axis]:
     if len(bound) == 1:
         return bound
-    colors = _refine(factors, bound, {a.name: f"{a.extent}" for a in bound}, form)
+    colors = _refine(factors, bound, {a.name: spell_extent(a.extent) for a in bound}, form)
     best: tuple[list[str], list[Axis]] | None = None
     for tried, order in enumerate(_orders(factors, bound, colors, form)):
         text = _text(factors, order, form)
@@ -138,7 +138,7 @@ def _text(factors: list[Expr], order: list[Axis], form: Form) -> list[str]:
     """The factors with the indices named by their place, sorted, and the extents."""
     names: dict[str, Expr] = {a.name: Index(f"{MARK}t{n:03}") for n, a in enumerate(order)}
     return [*sorted([spell(form(substitute(f, names))) for f in factors]),
-            *[str(a.extent) for a in order]]
+            *[spell_extent(a.extent) for a in order]]
 
 
 __all__ = ["MARK", "best_order"]

@@ -6,6 +6,9 @@ a process. Text only orders: equality is that of the expressions.
 
 from __future__ import annotations
 
+from typing import Any
+
+from tensorel.ir.given import Given
 from tensorel.ir.interning import Memo
 from tensorel.ir.nodes import (
     Call,
@@ -35,6 +38,11 @@ def spell(e: Expr) -> str:
     return found
 
 
+def spell_extent(n: Any) -> str:
+    """The text of an extent."""
+    return f"{n.at}given" if type(n) is Given else str(n)
+
+
 def _spell(x: Expr) -> str:
     match x:
         case GivenConst():
@@ -50,7 +58,7 @@ def _spell(x: Expr) -> str:
         case Call():
             return f"{x.op.name}({','.join([_texts[a] for a in x.args])})"
         case Reduce():
-            axes = ",".join([f"{a.name}<{a.extent}" for a in x.axes])
+            axes = ",".join([f"{a.name}<{spell_extent(a.extent)}" for a in x.axes])
             return f"{x.op.name}{{{axes}}}({_texts[x.body]})"
         case _:
             return f"{type(x).__name__}@{id(x)}"
@@ -64,4 +72,4 @@ def _tensor(t: Tensor) -> str:
     return f"@{id(t)}"
 
 
-__all__ = ["spell"]
+__all__ = ["spell", "spell_extent"]

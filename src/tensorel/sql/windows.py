@@ -87,6 +87,8 @@ class Windows:
         if given is None:
             shown = ", ".join(a.type.value for a in args)
             self.places.fail(f"{name} does not take ({shown})", function)
+        if given is Type.MATRIX:
+            self.places.outside(f"{name} of matrices in a window", function)
         partition, order, spec = self._parts(node)
         keys = tuple([self._of(p) for p in partition])
         if any(k.type is Type.MATRIX for k in keys):
@@ -119,6 +121,7 @@ class Windows:
             shown = name or node.key.upper()
             self.places.outside(f"{shown} as a window function", node)
         if name in _NODES.values():
+            self.places.only(node, "this", "offset", "default")
             nodes = [node.args.get(k) for k in ("this", "offset", "default")]
         else:
             nodes = [node.this] if kind(node) != "Anonymous" else list(node.expressions)

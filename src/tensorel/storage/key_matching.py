@@ -88,8 +88,8 @@ class _NumpyMatcher:
         return starts, np.argsort(ids, kind="stable")[ids.size - int(starts[-1]) :]
 
     def _counts(self, ids: Positions, starts: Positions, outer: bool) -> Positions:
-        found: Positions = np.where(ids < 0, int(outer), (starts[1:] - starts[:-1])[ids])
-        return found
+        sizes: Positions = np.append(starts[1:] - starts[:-1], int(outer))  # the last: of no group
+        return sizes[ids]
 
     def total(self, ids: Positions, starts: Positions, outer: bool) -> int:
         return int(self._counts(ids, starts, outer).sum())
@@ -295,25 +295,15 @@ def group_ids(columns: Sequence[Any], nulls: Sequence[Any] | None = None) -> Gro
     return Groups(index.ids, index.first)
 
 
-def group_members(groups: Groups) -> tuple[Positions, Positions]:
-    """The rows by their groups, and where each group begins (and the last one ends).
-
-    >>> [p.tolist() for p in group_members(group_ids([np.array([7, 5, 7])]))]
-    [[0, 2, 1], [0, 2, 3]]
-    """
-    if not groups.count:
-        return np.empty(0, np.int64), np.zeros(1, np.int64)
-    starts, members = _matcher(groups.ids.size).members(groups.ids, groups.count)
-    return members, starts
-
-
 def members_of(ids: Positions, count: int) -> tuple[Positions, Positions]:
     """The rows by numbers that they have, below ``count``, and where each number begins (and the
-    last one ends).
+    last one ends). Rows with the number -1 are left out.
 
-    >>> [p.tolist() for p in members_of(np.array([2, 0, 2]), 3)]
-    [[1, 0, 2], [0, 1, 1, 3]]
+    >>> [p.tolist() for p in members_of(np.array([2, 0, -1, 2]), 3)]
+    [[1, 0, 3], [0, 1, 1, 3]]
     """
+    if not count:
+        return np.empty(0, np.int64), np.zeros(1, np.int64)
     starts, members = _matcher(ids.size).members(ids, count)
     return members, starts
 
@@ -377,11 +367,11 @@ def pairs(left: Sequence[Any], right: Sequence[Any], how: str = "inner", left_va
                           hint=f"how is one of {', '.join(HOW[:4])}; see rows_with_match")
     ours, others, groups = matches(left, right, left_valid, right_valid)
     matcher, outer = _matcher(ours.size + others.size), how in ("left", "outer")
-    starts, members = matcher.members(others, groups)
+    rows, starts = members_of(others, groups)
     total = matcher.total(ours, starts, outer) if ours.size else 0
     require(16 * (total + others.size), f"a join of {ours.size} and {others.size} rows, "
             f"which makes {total}")
-    found = matcher.expand(ours, starts, members, outer)
+    found = matcher.expand(ours, starts, rows, outer)
     if how in ("left", "inner"):
         return found
     rest = np.flatnonzero(~_is_matched(others, ours, groups))

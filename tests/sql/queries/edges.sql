@@ -35,3 +35,5 @@ SELECT name FROM items WHERE name LIKE 'p\%%' ESCAPE '\' OR name NOT LIKE '%!_%'
 SELECT t FROM nums WHERE t LIKE '%x%%' ESCAPE 'x' OR t ILIKE 'A#_B' ESCAPE '#';
 SELECT CAST(amount AS INTEGER), TRY_CAST(x AS BIGINT) FROM sales LEFT JOIN nums ON id = k WHERE amount IS NOT NULL AND (x IS NULL OR x < 100);
 SELECT TRY_CAST(x AS BIGINT), TRY_CAST(1e30 AS BIGINT) FROM nums;
+-- texts that begin before the first character
+SELECT t, SUBSTRING(t, -2, 1), SUBSTRING(t, -9, 8), SUBSTRING(t, -3), SUBSTRING(t, 0, 2), SUBSTRING(t, -2, -1), SUBSTRING(t, 2, -1) FROM nums;

@@ -1,8 +1,8 @@
 """A step on one grid: which site runs each cell, where free blocks come into being, where the
 result lies, and what all that moves.
 
-Everything is counted over the distinct boxes that cells read of an operand (``steps/footprints.py``), and
-over the pairs of such a box and a block."""
+Everything is counted over the distinct boxes that cells read of an operand
+(``blocks/steps/footprints.py``), and over the pairs of such a box and a block."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ from tensorel.blocks.steps.footprints import (
 from tensorel.blocks.steps.layout import FREE, Edges, Layout
 from tensorel.blocks.steps.meeting import Filled, Meeting
 
-WEIGHT_OF_ALL = 4.0  # of bytes moved in all, beside those of the busiest site
+WEIGHT_OF_ALL = 4.2  # of bytes moved in all, beside those of the busiest site
 SENT_BY_HOME = 2  # copies of a block that leave its home, where many sites need it
 NOWHERE = -1  # the site of a cell that changes nothing: it is not run
+MAX_ROUNDS = 64  # of cells that choose their sites; the others take what is left
 ALMOST = 0.999  # differences below it are no reason to go elsewhere
 
 
@@ -247,16 +248,14 @@ def assigned(reads: Sequence[Read], cells: int, sites: int) -> Numbers:
     if not here.any():
         return every
     found, taken = np.full(cells, FREE), np.zeros(sites, bool)
-    at, to = np.nonzero(here)
-    order = np.lexsort((to, at, -here[at, to]))
-    at, to = at[order], to[order]
-    while len(at):  # pairs that are the first of their cell and of their site
-        first = np.zeros(len(at), np.int64)
-        first[np.unique(at, return_index=True)[1]] += 1
-        first[np.unique(to, return_index=True)[1]] += 1
-        found[at[first == 2]], taken[to[first == 2]] = to[first == 2], True
-        left = (found[at] == FREE) & ~taken[to]
-        at, to = at[left], to[left]
+    left = here.copy()
+    for _ in range(MAX_ROUNDS):  # pairs of a cell and a site that have most of each other
+        to = left.argmax(axis=1)
+        first = (left[every, to] > 0) & (left.argmax(axis=0)[to] == every)
+        if not first.any():
+            break
+        found[first], taken[to[first]] = to[first], True
+        left[first], left[:, to[first]] = 0, 0
     lonely = np.flatnonzero(found == FREE)
     found[lonely] = np.flatnonzero(~taken)[:len(lonely)]
     if here[every, every].sum() >= ALMOST * here[every, found].sum():

@@ -60,13 +60,16 @@ MIN_ASPECT_RATIO, MIN_TURNED_WORK = 4, 1e7
 MAX_PIECE_WORK = 4e9  # multiply-adds between two looks at signals: some tenths of a second
 #: Multiply-adds from which a part of a product is worth a thread of ours.
 MIN_THREAD_WORK = 4e7
+#: Multiply-adds below which BLAS gets one thread: it wakes others for a hundredth of that, and to
+#: wait for one that has no core takes longer than the product.
+MIN_THREADED_WORK = 4e6
 
 
 def matmul(x: np.ndarray, y: np.ndarray, workers: int = 1, shares: bool = False) -> np.ndarray:
     """NumPy's matmul; long ones run in pieces of their first axis, so that Ctrl-C is heard.
     ``shares``: kernels need the cores too, so BLAS does not get all of them."""
-    work = float(x.size) * y.shape[-1]
-    if is_controlled() and (shares or workers == 1):
+    work = float(x.size) * (y.shape[-1] if y.ndim > 1 else 1)
+    if is_controlled() and (shares or workers == 1 or work < MIN_THREADED_WORK):
         parts = min(workers, int(work / MIN_THREAD_WORK), x.shape[0])
         with OneThread():
             return _in_parts(x, y, work, parts) if parts > 1 else _product(x, y, work)

@@ -25,7 +25,7 @@ from tensorel.engines.in_process.plan_state import KernelState, PlanState, StepS
 from tensorel.engines.in_process.ranking_blocks import ranked_first
 from tensorel.engines.in_process.sparsify import sparsified
 from tensorel.engines.in_process.window_runs import in_windows
-from tensorel.engines.programs import KEPT
+from tensorel.engines.kept_results import KEPT
 from tensorel.errors import EngineError, MemoryLimitError
 from tensorel.ir.nodes import Source, Tensor
 from tensorel.kernels.lowering.nest import Slot

@@ -17,7 +17,7 @@ from tensorel.base.records import dataclass
 from tensorel.config import Config
 from tensorel.engines.in_process.plan_state import KernelState, UnforeseenError
 from tensorel.errors import EngineError, MemoryLimitError
-from tensorel.ir.given import Numbers, is_same, lifted
+from tensorel.ir.given import Numbers, is_given, is_same, lifted
 from tensorel.ir.nodes import Expr, GivenConst, Read, Source, stated
 from tensorel.kernels.loopir.statements import Status
 from tensorel.kernels.lowering.assembly import Lowered, lower_nest
@@ -125,14 +125,19 @@ def prepare(state: KernelState, values: dict[str, Stored], config: Config,
 def _ready_for(base: Ready, numbers: Numbers) -> Ready:
     """The same with other numbers. How it is launched again is kept for all of them."""
     nest, blank, derived = base.nest, base.blank, base.derived
-    fill, rest = nest.output.fill, nest.residual
+    fill, rest, scalars = nest.output.fill, nest.residual, [numbers.of(v) for v in base.scalars]
+    varies = any(map(is_given, base.extents.values()))
     if type(fill) is GivenConst or type(rest) is GivenConst:
         nest = replace(nest, output=replace(nest.output, fill=stated(fill, numbers)),
                        residual=rest if rest is None else stated(rest, numbers))
         blank, derived = Blank(nest, base.lowered), Derived()
-    return Ready(nest, base.lowered, base.kernel, base.extents,
-                 [numbers.of(v) for v in base.scalars], base.leaders, blank, derived, base.ran,
-                 base.launches)
+    if varies:  # ranges and sizes are others
+        nest = replace(nest, extents=tuple([(name, numbers.of(n)) for name, n in nest.extents]))
+        blank, derived = Blank(nest, base.lowered), Derived()
+        return Ready(nest, base.lowered, base.kernel, nest.extent, scalars, base.leaders, blank,
+                     derived, base.ran)
+    return Ready(nest, base.lowered, base.kernel, base.extents, scalars, base.leaders, blank,
+                 derived, base.ran, base.launches)
 
 
 def _leaders(nest: Nest, values: dict[str, Stored]) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from tensorel.engines.in_process.stopwatch import Stopwatch
-from tensorel.ir.given import Given, Numbers
-from tensorel.ir.nodes import GivenConst, postorder, stated
+from tensorel.ir.given import Given, Numbers, about
+from tensorel.ir.nodes import GivenConst, Reduce, postorder, stated
 from tensorel.plan.physical import BlasStep, BulkStep, ConvertStep, KernelStep, Plan, Step
 from tensorel.plan.size_memory import Keys
 
@@ -32,7 +32,7 @@ class StepState:
 
     def __init__(self, step: Step) -> None:
         self.step, self.target, self.shares = step, step.target.name, False
-        self.given = tuple([name for name in ("fill", "params", "start")
+        self.given = tuple([name for name in ("shape", "fill", "params", "start")
                             if _is_given(getattr(step, name, None))])
 
     def at(self, numbers: Numbers) -> Self:
@@ -50,7 +50,7 @@ class StepState:
 
 
 def _is_given(x: object) -> bool:
-    return any(map(_is_given, x)) if type(x) is tuple else type(x) in (Given, GivenConst)
+    return any(map(_is_given, x)) if isinstance(x, tuple) else type(x) in (Given, GivenConst)
 
 
 def _stated(x: Any, numbers: Numbers) -> Any:
@@ -83,8 +83,9 @@ class KernelState(StepState):
             nest = self.nest
             exprs = [nest.body, nest.output.fill, *nest.output.coords, nest.output.guard,
                      nest.residual, *[let.body for let in nest.lets]]
-            self.looks = any(type(e) is GivenConst
-                             for e in postorder(*[e for e in exprs if e is not None]))
+            self.looks = _is_given(nest.extents) or any(
+                type(e) is GivenConst or (type(e) is Reduce and _is_given(e.axes))
+                for e in postorder(*[e for e in exprs if e is not None]))
         if not self.looks and not self.given:
             return self
         made = self._alike(numbers)
@@ -137,6 +138,10 @@ class PlanState:
         made.steps = tuple([s.at(numbers) for s in self.steps])
         made.frees, made.blocked, made.asks = self.frees, self.blocked, self.asks
         made.least, made.densest, made.most = self.least, self.densest, self.most
+        if any("shape" in s.given for s in self.steps):
+            made.least = max([least_bytes(s.step) for s in made.steps])
+            made.densest = max([least_bytes(s.step) * s.step.blocks for s in made.steps
+                                if s.step.target.format.is_dense], default=0.0)
         made.fresh, made.stale, made.final, made.watch = (
             self.fresh, self.stale, self.final, self.watch)
         return made
@@ -151,5 +156,5 @@ class PlanState:
 def least_bytes(step: Step) -> float:
     """What the step surely allocates."""
     if step.target.format.is_dense:
-        return math.prod(float(n) for n in step.shape) * step.dtype.itemsize / step.blocks
+        return about(step.shape) * step.dtype.itemsize / step.blocks
     return step.bytes_ * 0.5 if isinstance(step, (KernelStep, BlasStep)) else 0.0

@@ -14,7 +14,14 @@ import numpy as np
 
 from tensorel.algebra.ops import DType
 from tensorel.config import Config
-from tensorel.engines.in_process.kernel_job import CALLER_COST, PIECE_COST, Job, Ready, packed
+from tensorel.engines.in_process.kernel_job import (
+    CALLER_COST,
+    PIECE_COST,
+    RANGE_COST,
+    Job,
+    Ready,
+    packed,
+)
 from tensorel.engines.in_process.plan_state import KernelState
 from tensorel.errors import EngineError
 from tensorel.ir.nodes import INT64, Call, Local, Read
@@ -28,6 +35,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 RUNS_BEFORE_SUM_KERNEL = 3  # then copies of a result are added up by a kernel that is made for it
 MAX_SERIAL_CELLS = 1 << 14  # cells that one thread adds up quicker than two
 RANGE_BYTES = 16  # bytes of a range
+MAX_CUTS = 256  # of an operand: ways to cut its loop that are remembered
 _control = Control()  # nobody cancels what runs in the caller's thread
 
 
@@ -108,6 +116,12 @@ class Launch:
 
     def _cuts(self, values: dict[str, Stored], config: Config) -> bytes:
         """The outer loop cut into ranges, which depend on the operand that leads it."""
+        if self._workers == 1 and self._state.cost < RANGE_COST:
+            if self._ranges is None:  # as ``Job.ranges`` has them
+                nest = self._ready.nest
+                extent = self._ready.extents[nest.loops[0]] if nest.loops else 1
+                self._ranges = packed([(0, extent)] if extent or nest.serial else [])
+            return self._ranges
         leaders = self._ready.leaders
         derived = values[leaders[0]].derived if leaders else None
         if derived is not None and derived.packed is None:
@@ -120,6 +134,8 @@ class Launch:
             if known is None:
                 self._ranges = found
             else:
+                if len(known) >= MAX_CUTS:
+                    known.clear()
                 known[self._cut] = found
         return found
 

@@ -18,7 +18,7 @@ from tensorel.algebra import bulk, matrices
 from tensorel.algebra.bulk import BulkOperator, order
 from tensorel.algebra.ops import DType
 from tensorel.engines.in_process import imperative
-from tensorel.engines.in_process.entry_joins import join
+from tensorel.engines.in_process.entry_joins.pairs import join
 from tensorel.engines.in_process.fibers import before_fill, fibers
 from tensorel.engines.in_process.iterations.eigenvalues import some_parts
 from tensorel.engines.in_process.iterations.equations import solved

@@ -75,23 +75,23 @@ class Base:
     @property
     def shape(self) -> Shape:
         """Extents of the axes."""
-        return self.program.about.shape
+        return self.program.shape
 
     @property
     def dtype(self) -> ops.DType:
         """The dtype of every entry."""
-        return self.program.about.dtype
+        return self.program.dtype
 
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return len(self.program.about.shape)
+        return len(self.program.shape)
 
     @property
     def size(self) -> int:
         """Number of entries, stored or not."""
         size = 1
-        for extent in self.program.about.shape:
+        for extent in self.program.shape:
             size *= extent
         return size
 
@@ -119,11 +119,12 @@ def from_stored(stored: Stored) -> Tensor:
 
 
 def formed(about: tuple[object, ...], build: Callable[..., ir.Tensor], *operands: Base,
-           values: tuple[ir.Const, ...] = ()) -> Tensor:
+           values: tuple[ir.Const, ...] = (), takes_extents: bool = False) -> Tensor:
     """The tensor of the node ``build(*programs, *values)``, which follows from ``about``, from
-    shapes, dtypes, fills and formats of the operands, and from the values."""
+    shapes, dtypes, fills and formats of the operands, and from the values. ``takes_extents``:
+    ``build`` knows no extents but theirs."""
     return _classes[0](None, None, formula(
-        about, build, tuple([t.program for t in operands]), values))
+        about, build, tuple([t.program for t in operands]), values, takes_extents))
 
 
 # -- names --------------------------------------------------------------------------------------

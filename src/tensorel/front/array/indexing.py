@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorel.base.records import dataclass
+from tensorel.engines.formulas import extent
 from tensorel.errors import IndexError_, ShapeError, TypeError_
 from tensorel.front.array.base import Base, Shape, axes_of, formed, from_stored, indices, wrap
 from tensorel.front.array.convert import source, stored_of, to_numpy
@@ -212,35 +213,48 @@ def _unravelled(places: IndexArray, shape: Shape) -> tuple[IndexArray, ...]:
 
 # -- lowering -------------------------------------------------------------------------------------
 def _basic(t: Tensor, items: Sequence[Item]) -> Tensor:
-    """Where slices begin and which places are asked for are numbers in the formula."""
-    about, values = [], []
+    """Where slices begin, how many entries they take of an axis and which places are asked for are
+    numbers in the formula."""
+    about: list[int | str] = []
+    values, whole = list[ir.Const](), iter(t.shape)
     for item in items:
         if isinstance(item, int):
+            next(whole)
             about.append(_PLACE)
             values.append(ir.const(item, ir.INT64))
         elif isinstance(item, Cut):
-            about.append((item.step, item.count))
             values.append(ir.const(item.start, ir.INT64))
+            if item.count == next(whole):
+                about.append(_WHOLE if item.step > 0 else _TURNED)
+            else:
+                about.append(item.step)
+                values.append(extent(item.count))
         else:
             about.append(_NEW)
     cuts = tuple(about)
-    return formed(("basic", cuts), partial(_cut_out, cuts), t, values=tuple(values))
+    return formed(("basic", cuts), partial(_cut_out, cuts), t, values=tuple(values),
+                  takes_extents=True)
 
 
-_PLACE, _NEW = (0, 0), (0, 1)  # instead of the step and the count of a slice
+_PLACE, _NEW, _WHOLE, _TURNED = "place", "new", "whole", "turned"  # beside the steps of slices
 
 
-def _cut_out(cuts: tuple[tuple[int, int], ...], t: Base, *values: ir.Const) -> ir.Tensor:
-    shape = tuple([1 if cut == _NEW else cut[1] for cut in cuts if cut != _PLACE])
-    places, starts = iter(indices(len(shape))), iter(values)
+def _cut_out(cuts: tuple[int | str, ...], t: Base, *values: ir.Const) -> ir.Tensor:
+    shape: list[int] = []
+    places, numbers, whole = iter(indices(len(cuts))), iter(values), iter(t.node.shape)
     at: list[ir.Expr] = []
     for cut in cuts:
-        if cut == _PLACE:
-            at.append(next(starts))
-        elif cut == _NEW:
+        if cut == _NEW:
+            shape.append(1)
             next(places)
-        else:
-            at.append(plus(times(cut[0], next(places)), next(starts)))
+            continue
+        n, first = next(whole), next(numbers)
+        if cut == _PLACE:
+            at.append(first)
+            continue
+        shape.append(n if isinstance(cut, str) else next(numbers).value.item())
+        step = cut if isinstance(cut, int) else 1 if cut == _WHOLE else -1
+        at.append(plus(times(step, next(places)), first))
     return ir.Lambda(axes_of(shape), ir.Read(t.node, tuple(at)))
 
 

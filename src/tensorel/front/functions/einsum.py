@@ -241,7 +241,7 @@ def contract(
         inputs, _ = _expand(spec, [t.shape for t in tensors])
         tensors = aligned(f"einsum {spec.text!r}", mul, tensors, inputs)
     return formed((spec.text, add, mul, into), partial(_contraction, spec, add, mul, into),
-                  *tensors)
+                  *tensors, takes_extents=True)
 
 
 def _contraction(spec: Spec, add: ops.Operator, mul: ops.Operator, into: ops.DType | None,

@@ -49,7 +49,7 @@ def _entry(x: Operand, at: tuple[ir.Expr, ...], shape: tuple[int, ...]) -> ir.Ex
 def unary(op: ops.Operator, x: object) -> Tensor:
     """``op`` of every entry."""
     t = x if isinstance(x, Base) else asarray(x)
-    return formed((op,), partial(_mapped, op), t)
+    return formed((op,), partial(_mapped, op), t, takes_extents=True)
 
 
 def _mapped(op: ops.Operator, t: Base) -> ir.Tensor:
@@ -76,12 +76,14 @@ def _combine(op: ops.Operator, left: Operand, right: Operand) -> Tensor:
     if isinstance(left, ir.Const):
         if isinstance(right, ir.Const):
             return wrap(_combined(op, left, right))
-        return formed((op, "left"), partial(_turned, op), right, values=(left,))
+        return formed((op, "left"), partial(_turned, op), right, values=(left,),
+                      takes_extents=True)
     if isinstance(right, ir.Const):
-        return formed((op, "right"), partial(_combined, op), left, values=(right,))
+        return formed((op, "right"), partial(_combined, op), left, values=(right,),
+                      takes_extents=True)
     if left.program.is_labelled or right.program.is_labelled:
         left, right = aligned(op.name, op, (left, right), broadcast_places(left, right))
-    return formed((op,), partial(_combined, op), left, right)
+    return formed((op,), partial(_combined, op), left, right, takes_extents=True)
 
 
 def _turned(op: ops.Operator, right: Operand, left: Operand) -> ir.Tensor:
@@ -138,7 +140,8 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     tensors = [t for t in (a, b) if isinstance(t, Base)]
     turned = isinstance(a, ir.Const) and len(tensors) == 1
     return formed((ops.where, len(tensors), turned), partial(_chosen, turned), test, *tensors,
-                  values=tuple([t for t in (a, b) if isinstance(t, ir.Const)]))
+                  values=tuple([t for t in (a, b) if isinstance(t, ir.Const)]),
+                  takes_extents=True)
 
 
 def _chosen(turned: bool, test: Base, *branches: Operand) -> ir.Tensor:

@@ -57,7 +57,7 @@ def matmul(a: object, b: object) -> Tensor:
     y = b if isinstance(b, Base) else asarray(b)
     if x.program.is_labelled or y.program.is_labelled:
         x, y = aligned("matmul", ops.multiply, (x, y), _matrix_places(x.ndim, y.ndim))
-    return formed(("matmul",), _product, x, y)
+    return formed(("matmul",), _product, x, y, takes_extents=True)
 
 
 def _matrix_places(m: int, n: int) -> list[Places]:

@@ -99,7 +99,8 @@ def _fold(
         nothing = np.asarray(op.identity(t.dtype)).astype(t.dtype)[()]
         t = choose_entries(_mask(where, t, name), t, nothing)
     if initial is None:
-        return formed((op, axes, keepdims, dtype), partial(_folded, op, axes, keepdims, dtype), t)
+        return formed((op, axes, keepdims, dtype), partial(_folded, op, axes, keepdims, dtype), t,
+                      takes_extents=True)
     whole = _folded(op, axes, keepdims, dtype, t)
     assert isinstance(whole, ir.Lambda)
     first = entry_of(initial, whole.body.dtype, name)

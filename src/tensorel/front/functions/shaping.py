@@ -150,11 +150,11 @@ def permute_dims(x: object, axes: Sequence[int] | None = None) -> Tensor:
     if sorted(order) != list(range(rank)):
         raise ShapeError(f"permute_dims: {tuple(axes)} is no order of {rank} axes",
                          hint="name each axis once")
-    return formed(("permute_dims", order), partial(_permuted, order), t)
+    return formed(("permute_dims", order), partial(_permuted, order), t, takes_extents=True)
 
 
 def _turned(t: Base) -> Tensor:
-    return formed(_TURNED, _reversed, t)
+    return formed(_TURNED, _reversed, t, takes_extents=True)
 
 
 def _reversed(t: Base) -> ir.Tensor:

@@ -4,6 +4,7 @@ loaded with the first program."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,11 @@ from tensorel.errors import TypeError_
 
 if TYPE_CHECKING:
     from tensorel.front.array.tensor import Tensor
+
+
+@cache
+def _module(name: str) -> Any:
+    return import_module(f"tensorel.front.languages.{name}")
 
 
 def comprehension(program: Any = None, /, **env: Any) -> Any:
@@ -23,10 +29,9 @@ def comprehension(program: Any = None, /, **env: Any) -> Any:
     [3, 3]
     """
     if isinstance(program, str):
-        made: Tensor = import_module(
-            "tensorel.front.languages.comprehension_program").tensor_of_text(program, env)
+        made: Tensor = _module("comprehension_program").tensor_of_text(program, env)
         return made
-    functions = import_module("tensorel.front.languages.comprehension_function")
+    functions = _module("comprehension_function")
     if program is None:
         def decorate(function: Callable[..., Any]) -> Callable[..., Tensor]:
             return functions.compiled(function, **env)  # type: ignore[no-any-return]

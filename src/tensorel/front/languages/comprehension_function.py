@@ -44,8 +44,11 @@ class Comprehended:
         self.source: Source = read(function, None if shape is None else tuple(shape))
         self.program = Program(self.source.body, self.source.text)
         self.locals = [Program(value, self.source.text) for _, value in self.source.locals]
+        self.direct = self._direct()
 
     def __call__(self, *args: Any, **named: Any) -> Tensor:
+        if not named and len(args) == self.direct:
+            return self.program(dict(zip(self.signature.parameters, args)))
         bound = self.signature.bind(*args, **named)
         bound.apply_defaults()
         source = self.source
@@ -61,6 +64,14 @@ class Comprehended:
             known[name] = program(_only(known, s.free(value)))
             self._measure(known, name)
         return self.program(_only(known, s.free(source.body)))
+
+    def _direct(self) -> int:
+        """How many arguments make the whole environment of the body, if nothing else does; else
+        -1."""
+        source, names = self.source, self.signature.parameters
+        plain = all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in names.values())
+        alone = not source.locals and not source.extents
+        return len(names) if plain and alone and {*names} == s.free(source.body) else -1
 
     def _measure(self, known: dict[str, Any], *names: str) -> None:
         """The extents that the function asks of what has become known."""

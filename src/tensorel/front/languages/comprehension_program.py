@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,12 @@ from tensorel.comprehension.things import Array, Thing
 from tensorel.comprehension.to_calculus import Lowering
 from tensorel.comprehension.tokens import KEYWORDS
 from tensorel.comprehension.type_maps import as_mapping
-from tensorel.comprehension.writing import Writer
+from tensorel.comprehension.writing import Answers, Writer
+from tensorel.engines.programs import number_of
 from tensorel.errors import TypeError_
-from tensorel.front.array.base import formed, wrap
+from tensorel.front.array.base import Base, formed, from_stored, wrap
 from tensorel.front.array.convert import asarray, source
-from tensorel.front.languages.given_data import GivenData
+from tensorel.front.languages.given_data import Answered, GivenData, Question, settled
 from tensorel.front.languages.program import lowered
 from tensorel.front.languages.storage_mappings import Storage, storage
 from tensorel.ir import nodes as ir
@@ -41,6 +42,17 @@ _fresh = count()
 #: same over others of these is the same formula.
 _plain: set[object] = set()
 MAX_PLAIN = 4096
+#: Of a program: calls that are found again at once, and calls that ask what some tensors hold, with
+#: the questions. Where the answers are the same, so is the program.
+MAX_KNOWN = 64
+
+
+class _Known(NamedTuple):
+    """A call of a program over tensors of certain kinds: ``about`` stands for both."""
+
+    about: tuple[object, ...]
+    build: Callable[..., ir.Tensor]
+    wanted: str | Storage | None
 
 
 class Program:
@@ -50,6 +62,8 @@ class Program:
         self.tree = tree if isinstance(tree, s.Program) else s.Program((), tree)
         self.text = text
         self.number = next(_fresh)
+        self.known: dict[object, _Known] = {}
+        self.settling: dict[object, tuple[Question, ...]] = {}
         body = self.tree.body
         self.body = s.Stored((), (), body, inferred=True, at=body.at) if isinstance(
             body, s.Comprehension) else body
@@ -60,6 +74,27 @@ class Program:
 
     def __call__(self, env: Mapping[str, object], language: str = "comprehension") -> Tensor:
         """The lazy tensor over tensors and scalars by name."""
+        kinds: list[object] = [language, settings.current().strict]
+        operands: list[Tensor] = []
+        for name, x in env.items():
+            if type(x) is int:
+                kinds += (name, x)
+                continue
+            data = x.program.data if isinstance(x, Base) else None
+            if data is None or not data.shape:
+                return self._called(env, language, None)
+            kinds += (name, data.dtype, number_of(data))
+            operands.append(x)  # type: ignore[arg-type]
+        key = tuple(kinds)
+        known = self.known.get(key)
+        if known is None:
+            return self._called(env, language, key)
+        made = formed(known.about, known.build, *operands)
+        made.program.wanted = known.wanted
+        return made
+
+    def _called(self, env: Mapping[str, object], language: str, key: object) -> Tensor:
+        """``key``: under which the call is found again, if it asks nothing of its data."""
         whole, tensors = {}, {}
         for name, x in env.items():
             if type(x) is int:
@@ -72,14 +107,28 @@ class Program:
                 tensors[name] = t
         strict = settings.current().strict
         fills = [ir.const(t.fill) for t in tensors.values()]
-        about = (language, self.number, tuple(whole.items()), tuple(tensors), tuple(fills), strict)
-        kinds = about, tuple([(t.shape, t.dtype) for t in tensors.values()])
-        if kinds in _plain and tensors:
-            build = partial(self._again, whole, dict(zip(tensors, fills)), strict)
+        about: tuple[object, ...] = (
+            language, self.number, tuple(whole.items()), tuple(tensors), tuple(fills), strict)
+        kinds = about, tuple([(t.shape, t.dtype, t.given is None) for t in tensors.values()])
+        wanted = self.wanted if self.mapping is None else self._storage(whole)
+        again = partial(self._again, whole, dict(zip(tensors, fills)), strict)
+        questions = self.settling.get(kinds)
+        if questions is not None:
+            try:
+                made = self._answered(about, again, dict(tensors), questions)
+            except _AskedError:
+                made = self._first(kinds, tensors, whole, strict, language)
+        elif kinds in _plain and tensors:
+            build = partial(again, tuple(tensors), ())
+            if key is not None:
+                if len(self.known) >= MAX_KNOWN:
+                    self.known.clear()
+                about = language, next(_fresh)
+                self.known[key] = _Known(about, build, wanted)
             made = formed(about, build, *tensors.values())
         else:
             made = self._first(kinds, tensors, whole, strict, language)
-        made.program.wanted = self.wanted if self.mapping is None else self._storage(whole)
+        made.program.wanted = wanted
         return made
 
     def _storage(self, whole: Mapping[str, int]) -> Storage:
@@ -94,31 +143,69 @@ class Program:
 
     def _first(self, kinds: object, tensors: Mapping[str, Tensor], whole: Mapping[str, int],
                strict: bool, language: str) -> Tensor:
-        asked: list[bool] = []
+        computed: list[bool] = []
+        data = GivenData()
 
         def lower(build: Builder, given: Mapping[str, Tensor]) -> ir.Tensor:
-            data = _Data()
+            nonlocal data
+            answers, data = _Data(), build.indices.data  # type: ignore[assignment]
             node = self._node(build, {n: Array(t.node, ir.const(t.fill), n)
-                                      for n, t in given.items()}, whole, data, strict)
-            asked.append(data.asked or bool(build.indices.data.asked))  # type: ignore[attr-defined]
+                                      for n, t in given.items()}, whole, answers, strict)
+            computed.append(answers.asked)
             return node
 
         made = wrap(lowered(language, self.text, tensors, lower, HINTS))
-        if not any(asked):
+        if any(computed):
+            return made
+        if not data.questions:
             if len(_plain) >= MAX_PLAIN:
                 _plain.clear()
             _plain.add(kinds)
+            return made
+        names = {t.given.derived.settled or t.given: n for n, t in tensors.items()
+                 if t.given is not None}
+        if all(copy in names for _, copy, _ in data.questions):
+            if len(self.settling) >= MAX_KNOWN:
+                self.settling.clear()
+            self.settling[kinds] = tuple([
+                (word, names[copy], extent) for word, copy, extent in data.questions])
         return made
 
+    def _answered(self, about: tuple[object, ...], again: Callable[..., ir.Tensor],
+                  tensors: dict[str, Tensor], questions: Sequence[Question]) -> Tensor:
+        """The program over tensors whose data are asked these questions: the same wherever the
+        answers are. Matrices that are made of the data are more operands."""
+        data, found = GivenData(), list[Any]()
+        matrices: list[Tensor] = []
+        for name in {name for _, name, _ in questions}:
+            stored = tensors[name].given
+            assert stored is not None
+            tensors[name] = from_stored(settled(stored))
+        for word, name, extent in questions:
+            node = tensors[name].node
+            if word == "entries":
+                found.append(data.entries(node))
+                continue
+            matrix = data.places(node, extent) if word == "places" else data.segments(node, extent)
+            found.append(None if matrix is None else (len(matrices), 0))
+            matrices += [] if matrix is None else [from_stored(matrix.data)]  # type: ignore
+        answers = tuple(zip(questions, found))
+        return formed((*about, answers), partial(again, tuple(tensors), answers),
+                      *tensors.values(), *matrices)
+
     def _again(self, whole: Mapping[str, int], fills: Mapping[str, ir.Const], strict: bool,
-               *given: Any) -> ir.Tensor:
-        """The node of a program that asks nothing of its data."""
-        arrays = {name: Array(q.node, fill, name) for (name, fill), q in zip(fills.items(), given)}
-        return self._node(Builder(self.text, GivenData(), HINTS), arrays, whole, _Data(),
-                          strict)
+               names: Sequence[str], answers: Sequence[tuple[Question, Any]], *given: Any
+               ) -> ir.Tensor:
+        """The node of a program over these, and over matrices that are among the answers."""
+        arrays = {n: Array(q.node, fills[n], n) for n, q in zip(names, given)}
+        found = {question: given[len(names) + answer[0]].node
+                 if answer is not None and question[0] != "entries" else answer
+                 for question, answer in answers}
+        data = Answered({a.node: n for n, a in arrays.items()}, found)
+        return self._node(Builder(self.text, data, HINTS), arrays, whole, _Silent(), strict)
 
     def _node(self, build: Builder, arrays: Mapping[str, Thing], whole: Mapping[str, int],
-              data: _Data, strict: bool) -> ir.Tensor:
+              data: Answers, strict: bool) -> ir.Tensor:
         env = dict(arrays) | {n: ir.const(k, ir.INT64) for n, k in whole.items()}
         found = Lowering(build, Writer(data), strict).of(self.body, env)
         if isinstance(found, Array):
@@ -135,11 +222,16 @@ def _program_of_text(text: str) -> Program:
 
 def tensor_of_text(text: str, env: Mapping[str, object]) -> Tensor:
     """The lazy tensor of a text."""
-    for name in env:
+    _check_names(tuple(env))
+    return _program_of_text(text)(env)
+
+
+@lru_cache(maxsize=256)
+def _check_names(names: tuple[str, ...]) -> None:
+    for name in names:
         if name in KEYWORDS or is_function(name):
             raise TypeError_(f"comprehension: {name!r} cannot be the name of a tensor",
                              hint="it is a word of the language; choose another name")
-    return _program_of_text(text)(env)
 
 
 def tensor_of(tree: s.Program | s.Expr, env: Mapping[str, object], text: str = "",
@@ -194,6 +286,23 @@ class _Data:
         which = np.searchsorted(values, entries).astype(np.int64)
         which[which >= len(values)] = 0
         return source(values), source(which)
+
+
+class _Silent:
+    """Nothing is computed while a program is built whose questions are known."""
+
+    def value(self, tensor: ir.Tensor) -> npt.NDArray[Any]:
+        raise _AskedError
+
+    def largest(self, tensor: ir.Tensor) -> tuple[int, tuple[int, ...]]:
+        raise _AskedError
+
+    def codes(self, tensor: ir.Tensor, there: ir.Tensor) -> tuple[ir.Tensor, ir.Tensor]:
+        raise _AskedError
+
+
+class _AskedError(Exception):
+    """Other answers have led to other questions."""
 
 
 __all__ = ["Program", "format_of", "tensor_of", "tensor_of_text"]

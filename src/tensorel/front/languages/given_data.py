@@ -10,6 +10,7 @@ built."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -45,20 +46,23 @@ def settled(stored: Stored) -> Stored:
 
 class GivenData:
     """Answers questions about the data of stored tensors; of others nothing is known. ``asked``:
-    the tensors that were asked about, with their copies."""
+    the tensors that were asked about, with their copies; ``questions``: about copies."""
 
     def __init__(self) -> None:
         self.asked: dict[Stored, Stored] = {}
+        self.questions: dict[tuple[str, Stored, int], None] = {}
 
-    def _stored(self, tensor: ir.Tensor) -> Stored | None:
+    def _stored(self, tensor: ir.Tensor, word: str, extent: int = 0) -> Stored | None:
         if not isinstance(tensor, ir.Source) or not isinstance(tensor.data, Stored):
             return None
         if tensor.data not in self.asked:
             self.asked[tensor.data] = settled(tensor.data)
-        return self.asked[tensor.data]
+        found = self.asked[tensor.data]
+        self.questions[word, found, extent] = None
+        return found
 
     def entries(self, tensor: ir.Tensor) -> Range | None:
-        stored = self._stored(tensor)
+        stored = self._stored(tensor, "entries")
         if stored is None:
             return None
         if 0 in stored.shape:
@@ -71,7 +75,7 @@ class GivenData:
         return found
 
     def places(self, tensor: ir.Tensor, extent: int) -> ir.Tensor | None:
-        stored = self._stored(tensor)
+        stored = self._stored(tensor, "places", extent)
         if stored is None:
             return None
         known, key = _matrices(stored), ("places", extent)
@@ -86,7 +90,7 @@ class GivenData:
         return _node(known[key])
 
     def segments(self, tensor: ir.Tensor, extent: int) -> ir.Tensor | None:
-        stored = self._stored(tensor)
+        stored = self._stored(tensor, "segments", extent)
         if stored is None or stored.shape[0] == 0:
             return None
         known, key = _matrices(stored), ("segments", extent)
@@ -97,6 +101,30 @@ class GivenData:
             known[key] = _matrix(
                 pos, np.arange(pos[-1], dtype=pos.dtype), shape) if sound else None
         return _node(known[key])
+
+
+#: A question about the data of a tensor by name.
+Question = tuple[str, str, int]
+
+
+class Answered:
+    """Answers that were found before, by the names of tensors: bounds, and matrices."""
+
+    def __init__(self, names: Mapping[ir.Tensor, str], found: Mapping[Question, Any]) -> None:
+        self.names = names
+        self.found = found
+
+    def entries(self, tensor: ir.Tensor) -> Range | None:
+        known: Range | None = self.found.get(("entries", self.names.get(tensor, ""), 0))
+        return known
+
+    def places(self, tensor: ir.Tensor, extent: int) -> ir.Tensor | None:
+        known: ir.Tensor | None = self.found.get(("places", self.names.get(tensor, ""), extent))
+        return known
+
+    def segments(self, tensor: ir.Tensor, extent: int) -> ir.Tensor | None:
+        known: ir.Tensor | None = self.found.get(("segments", self.names.get(tensor, ""), extent))
+        return known
 
 
 def _indices(array: npt.NDArray[Any]) -> Ints:

@@ -19,7 +19,6 @@ from tensorel.front.array.base import Base, formed, from_stored
 from tensorel.front.array.convert import asarray, run
 from tensorel.front.languages.loops_driver import Driver
 from tensorel.ir import nodes as ir
-from tensorel.loops.analysis.bounds import Analysis
 from tensorel.loops.bulk.division import Division, is_fixed
 from tensorel.loops.origin import Origin
 from tensorel.loops.sources import python_source
@@ -39,7 +38,7 @@ from tensorel.loops.syntax import (
 )
 from tensorel.loops.types import ArrayOf, Scalar, Type, type_of
 from tensorel.loops.undeclared import undeclared
-from tensorel.loops.unit import Launch, Unit
+from tensorel.loops.unit import Unit
 from tensorel.storage.convert import from_dense
 
 if TYPE_CHECKING:
@@ -161,11 +160,10 @@ class _Decision:
 
     def __init__(self, unit: Unit, given: Arguments, key: object) -> None:
         self.key = key
-        launch = Launch(unit, given.shapes, given.numbers)
+        launch = unit.launch(given.shapes, given.numbers)
         self.record: bulk.Record = tuple([
             (shape, t.dtype.name) for shape, t in zip(launch.result_shapes, unit.result_types)])
-        facts = Analysis(unit.typing, launch.numbers, launch.shapes).run(unit.body)
-        self.division = Division(unit, launch, facts, given.sparse)
+        self.division = Division(unit, launch, launch.facts, given.sparse)
         places = {n: ir.Source(n, given.shapes.get(n, ()), t.dtype, ir.const(0, t.dtype))
                   for n, t in unit.parameters}
         self.bulk = self.division.nodes(places) is not None

@@ -23,8 +23,9 @@ from tensorel.relational.syntax import (
 )
 from tensorel.storage.convert import to_coo
 from tensorel.storage.entries import differs
-from tensorel.storage.key_matching import Groups, group_ids, group_members
+from tensorel.storage.key_matching import Groups, members_of
 from tensorel.storage.limits import require
+from tensorel.storage.ordered_groups import ordered_groups
 
 if TYPE_CHECKING:
     from tensorel.front.array.tensor import Tensor
@@ -150,16 +151,17 @@ class GroupBy:
         for name, key, scope in self._keys:
             found = evaluate(key, self._scope(scope.text, coo.coords))
             keys[name] = np.broadcast_to(np.asarray(found), coo.count)
-        groups = group_ids(list(keys.values()))
+        groups = ordered_groups(list(keys.values()))
         first = {name: k[groups.first] for name, k in keys.items()}
         made = _aggregated(list(dict.fromkeys([*wanted, *used])), groups, coo.values)
-        order = np.lexsort(list(first.values())[::-1])
         if tree is not None:
             met = evaluate(tree, _having(having, {**made, **first}, list(first)))
-            order = order[np.broadcast_to(met, order.size)[order]]
-        columns = {name: self._key_column(tree_, k[order])
+            kept = np.flatnonzero(np.broadcast_to(met, groups.count))
+            first = {name: k[kept] for name, k in first.items()}
+            made = {name: values[kept] for name, values in made.items()}
+        columns = {name: self._key_column(tree_, k)
                    for (name, tree_, _), k in zip(self._keys, first.values())}
-        return {**columns, **{name: ResultColumn(made[name][order]) for name in wanted}}
+        return {**columns, **{name: ResultColumn(made[name]) for name in wanted}}
 
     def _key_column(self, tree: Term, values: Vector) -> ResultColumn:
         """A key; that of an axis has its labels and its extent."""
@@ -181,8 +183,8 @@ def _aggregated(names: list[str], groups: Groups, values: Vector) -> dict[str, V
         sums = np.bincount(groups.ids, values)
         return {name: counts if name == "count" else sums if name == "sum" else sums / counts
                 for name in names}
-    members, starts = group_members(groups)
-    ranked = values[members]
+    rows, starts = members_of(groups.ids, groups.count)
+    ranked = values[rows]
     return {name: AGGREGATES[name](ranked, starts) for name in names}
 
 

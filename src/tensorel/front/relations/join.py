@@ -208,7 +208,8 @@ class _Join:
         named: dict[str, ir.Expr] = dict(zip(self.names[0], at))
         named |= {self.names[1][k]: at[self.a.ndim + p] for p, k in enumerate(self.kept)}
         where = {k: substitute(e, named) for k, e in self.solved.items()}
-        b_at = tuple(where[k] if k in where else named[n] for k, n in enumerate(self.names[1]))
+        named |= {self.names[1][k]: e for k, e in where.items()}
+        b_at = tuple(named[n] for n in self.names[1])
         a, b = ir.Read(self.a.node, at[: self.a.ndim]), ir.Read(self.b.node, b_at)
         values: dict[ir.Expr, ir.Expr] = dict(zip(self.values, (a, b)))
         met = [substitute(e, named) for e in self.divisible]

@@ -3,7 +3,7 @@ where only one of two values may be computed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -11,9 +11,9 @@ import numpy as np
 from tensorel.algebra import ops
 from tensorel.algebra.ops import BOOL, INT64
 from tensorel.ir.build import convert, plus, times
-from tensorel.ir.nodes import Const, Expr, Local, Read, Source, const
+from tensorel.ir.nodes import Call, Const, Expr, Local, Read, Source, const, postorder
 from tensorel.kernels.imperative.checks import Checks
-from tensorel.kernels.loopir.statements import Assign, If, Stmt, array
+from tensorel.kernels.loopir.statements import Assign, If, Return, Stmt, array
 from tensorel.loops import syntax
 from tensorel.loops.analysis.facts import Fact, Facts
 from tensorel.loops.arithmetic import Arithmetic
@@ -29,6 +29,7 @@ class Numbers(Arithmetic):
         self.unit = unit
         self.checks = Checks()
         self.out: list[Stmt] = []
+        self.kept: dict[syntax.Expr, Local] = {}  # entries that a loop has in variables
         self._count = 0
 
     # -- statements --------------------------------------------------------------------------
@@ -116,6 +117,9 @@ class Numbers(Arithmetic):
         return self.local(e.name)
 
     def entry(self, e: syntax.Item) -> Expr:
+        return self.kept.get(e) or self.read(e)
+
+    def read(self, e: syntax.Item) -> Expr:
         return Read(self.memory(e.array), (self.position(e.array, e.indices, e.line),))
 
     def extent_of(self, name: str, axis: int, line: int) -> Expr:
@@ -124,12 +128,18 @@ class Numbers(Arithmetic):
 
     # -- branches ----------------------------------------------------------------------------
     def either(self, test: Expr, then: Callable[[], Expr], other: Callable[[], Expr]) -> Expr:
-        """One of two values; a branch where one needs statements."""
+        """One of two values; a branch where one needs statements that are not cheap. Cheap ones run
+        in any case, and only their checks ask for the test: a test that goes now this way, now that
+        way costs more than they do."""
         with self.block() as first:
             yes = then()
         with self.block() as second:
             no = other()
         if not first and not second:
+            return call(ops.where, test, yes, no)
+        if is_cheap((*first, *second), yes, no):
+            test = self.hold(test)
+            self.out += [*guarded(test, first), *guarded(call(ops.logical_not, test), second)]
             return call(ops.where, test, yes, no)
         self._count += 1
         found = Local(f".t{self._count}", yes.dtype)
@@ -149,3 +159,40 @@ class Numbers(Arithmetic):
         inside.append(Assign(found, second))
         self.emit(If(found if both else call(ops.logical_not, found), tuple(inside)))
         return found
+
+
+#: So many operations are rather done in vain than asked for by a branch.
+_MAX_STRAIGHT = 12
+_CHEAP = frozenset((
+    ops.add, ops.subtract, ops.multiply, ops.negative, ops.absolute, ops.minimum, ops.maximum,
+    ops.where, ops.logical_and, ops.logical_or, ops.logical_not, ops.equal, ops.not_equal, ops.less,
+    ops.less_equal, ops.greater, ops.greater_equal, ops.bitwise_and, ops.bitwise_or,
+    ops.bitwise_xor))
+_CHEAP_BY_CONSTANTS = frozenset((
+    ops.floor_divide, ops.remainder, ops.left_shift, ops.right_shift))
+
+
+def is_cheap(body: Sequence[Stmt], *values: Expr) -> bool:
+    """Whether statements, and values that they prepare, may be computed in vain: whole numbers, and
+    checks of them."""
+    roots = list(values)
+    for stmt in body:
+        match stmt:
+            case Assign(target=target, value=value) if target.name.startswith(".t"):
+                roots.append(value)
+            case If(condition=fails, then=(*_, Return()), otherwise=()):
+                roots.append(fails)
+            case _:
+                return False
+    calls = [e for e in postorder(*roots) if isinstance(e, Call | Read)]
+    return len(calls) <= _MAX_STRAIGHT and all(
+        isinstance(e, Call) and e.dtype.kind in "biu" and (
+            e.op in _CHEAP or e.op.name.startswith("cast_") or (
+                e.op in _CHEAP_BY_CONSTANTS and isinstance(e.args[1], Const)))
+        for e in calls)
+
+
+def guarded(test: Expr, body: Sequence[Stmt]) -> list[Stmt]:
+    """The same where the test holds, and no harm where it does not."""
+    return [If(call(ops.logical_and, s.condition, test), s.then) if isinstance(s, If) else s
+            for s in body]

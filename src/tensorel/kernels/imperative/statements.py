@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tensorel.algebra import ops
 from tensorel.algebra.ops import BOOL, INT64
+from tensorel.base.records import dataclass
 from tensorel.ir.build import convert, floordiv, minus, plus, times
 from tensorel.ir.nodes import Expr, Local, Read, const
 from tensorel.kernels.imperative.hoisting import Hoisting
@@ -13,13 +14,29 @@ from tensorel.kernels.imperative.numbers import Numbers
 from tensorel.kernels.loopir import statements as ir
 from tensorel.loops import syntax
 from tensorel.loops.analysis.facts import Fact, Facts
+from tensorel.loops.analysis.reuse import split_axis
 from tensorel.loops.types import ArrayOf, Scalar
 from tensorel.loops.unit import Unit
 from tensorel.loops.wrong import Wrong, call, is_zero
 
 ZERO, ONE = const(0, INT64), const(1, INT64)
-#: Loops inside so many others look at whether they are to stop.
+#: Loops that count look at whether they are to stop inside of less others than that; a while, which
+#: may never end, always does.
 _CHECKED_DEPTH = 2
+_KEPT = Fact.STILL | Fact.PREVIOUS | Fact.SPLIT
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The counter of a loop is ``start + by * count``, for counts from ``low`` below ``high``."""
+
+    start: Expr
+    by: Expr
+    low: Expr
+    high: Expr
+
+    def value(self, count: Expr) -> Expr:
+        return count if self.by is ONE else plus(self.start, times(count, self.by))
 
 
 class Statements(Numbers):
@@ -28,6 +45,8 @@ class Statements(Numbers):
     def __init__(self, unit: Unit, facts: Facts) -> None:
         super().__init__(unit, facts)
         self.depth = 0
+        self.was_split = False  # the last loop: the one around it is for each turn alone
+        self.carried: dict[syntax.Stmt, list[Local]] = {}  # variables for what a store leaves
 
     def body(self, body: Sequence[syntax.Stmt]) -> None:
         for stmt in body:
@@ -84,7 +103,12 @@ class Statements(Numbers):
         memory = self.memory(stmt.array)
         value = self.stored(stmt.value, memory.dtype)
         position = self.position(stmt.array, stmt.indices, stmt.line)
+        kept = self.carried.get(stmt, ())
+        if kept:
+            value = self.hold(value)
         self.emit(ir.Store(memory, position, value))
+        for local in kept:
+            self.emit(ir.Assign(local, value))
 
     def result(self, k: int, e: syntax.Expr, t: object, line: int) -> None:
         """Write a result where the caller looks for it."""
@@ -153,44 +177,115 @@ class Statements(Numbers):
 
     # -- loops -------------------------------------------------------------------------------
     def for_(self, stmt: syntax.For) -> None:
+        counted = self.counted(stmt)
+        self.loop(stmt, counted, counted.low, counted.high)
+
+    def counted(self, stmt: syntax.For) -> Counted:
+        """How a loop counts, evaluated here."""
         start, stop = [self.hold(convert(self.value(e), INT64)) for e in (stmt.start, stmt.stop)]
-        target, checked = self.local(stmt.target), self.depth < _CHECKED_DEPTH
-        step = stmt.step.value if isinstance(stmt.step, syntax.Number) else None
-        at = self.fresh_counter()
-        first: list[ir.Stmt] = []
-        by: Expr = ONE
-        low: Expr = start
-        high: Expr = stop
-        if step == 1:
-            value: Expr = at
-        else:
-            start = self.own(start)
-            low, (high, by) = ZERO, self.turns(stmt, start, stop)
-            value = plus(start, times(at, by))
-        simple = step == 1 and target.dtype == INT64 and \
+        start, stop = [self.own(e) if e is self.local(stmt.target) else e for e in (start, stop)]
+        if isinstance(stmt.step, syntax.Number) and stmt.step.value == 1:
+            return Counted(ZERO, ONE, start, stop)
+        start = self.own(start)
+        turns, by = self.turns(stmt, start, stop)
+        return Counted(start, by, ZERO, turns)
+
+    def loop(self, stmt: syntax.For, counted: Counted, low: Expr, high: Expr,
+             body: Callable[[], None] | None = None) -> None:
+        """The turns of a loop whose counts lie between; ``body``: what each does, if not what is
+        written."""
+        target = self.local(stmt.target)
+        simple = counted.by is ONE and target.dtype == INT64 and \
             stmt.target not in syntax.assigned_names(stmt.body)
+        counter = target if simple else self.fresh_counter()
+        first: list[ir.Stmt] = []
         if not simple:
-            first.append(ir.Assign(target, convert(value, target.dtype)))
+            first.append(ir.Assign(target, convert(counted.value(counter), target.dtype)))
         if stmt.target in self.unit.assignment.unsure:
             first.append(ir.Assign(Local(f"{stmt.target}.set", BOOL), const(True)))
-        counter, depth = target if simple else at, self.depth
+        depth = self.depth
         self.depth += 1
+        known, at = self.kept_entries(stmt)
+        pieces = [(low, high, known)]
+        if at is not None:
+            middle, behind = [self.hold(call(ops.minimum, call(ops.maximum, x, low), high))
+                              for x in (at, plus(at, 1))]
+            still = [e for e in known if not self.has(e, Fact.SPLIT)]
+            pieces = [(low, middle, known), (middle, behind, still), (behind, high, known)]
+        for start, end, entries in pieces:
+            self.keep(stmt, entries, counted.value(start), call(ops.less, start, end))
+            self.piece(stmt, Counted(counted.start, counted.by, start, end), counter, first, body)
+            for e in entries:
+                del self.kept[e]
+            self.carried.clear()
+        self.was_split, self.depth = at is not None, depth
 
-        def loop() -> ir.For:
-            return ir.For(counter, low, high, (*first, *self.inside(stmt.body)), checked)
+    def piece(self, stmt: syntax.For, counted: Counted, counter: Local, first: list[ir.Stmt],
+              body: Callable[[], None] | None) -> None:
+        """Some turns of a loop."""
+        low, high, checked = counted.low, counted.high, self.depth <= _CHECKED_DEPTH
+
+        def written() -> ir.For:
+            self.was_split = False
+            with self.block() as inside:
+                self.body(stmt.body) if body is None else body()
+            return ir.For(counter, low, high, (*first, *inside), checked, self.was_split)
 
         hoisting = Hoisting(stmt, self.typing, self.facts, self.unit.storages)
         if hoisting.places:
-            ends = [start, minus(stop, 1)] if step == 1 else [
-                start, plus(start, times(minus(high, 1), by))]
-            test = hoisting.test(self.hold(ends[0]), self.hold(ends[1]), self.value, self.extent)
+            begin, end = [self.hold(counted.value(at)) for at in (low, minus(high, 1))]
+            test = hoisting.test(begin, end, self.value, self.extent)
             facts, self.facts = self.facts, hoisting.facts()
-            quick = loop()
+            quick = written()
             self.facts = facts
-            self.emit(ir.If(self.hold(test), (quick,), (loop(),)))
+            self.emit(ir.If(self.hold(test), (quick,), (written(),)))
         else:
-            self.emit(loop())
-        self.depth = depth
+            self.emit(written())
+
+    def kept_entries(self, stmt: syntax.For) -> tuple[list[syntax.Item], Expr | None]:
+        """Entries that the turns of an innermost loop need not read, and the count of the turn
+        that alone may change some of them."""
+        if any(isinstance(s, syntax.For | syntax.While) for s in syntax.walk(stmt.body)):
+            return [], None
+        unsure = self.unit.assignment.unsure
+        entries = dict.fromkeys(
+            e for s in syntax.walk(stmt.body) for e in syntax.subexpressions(*syntax.operands(s))
+            if isinstance(e, syntax.Item) and self.facts.get(e, Fact(0)) & _KEPT
+            and unsure.isdisjoint({e.array, *syntax.names_in(*e.indices)} - {stmt.target}))
+        turns: dict[Expr, None] = {}
+        for e in [e for e in entries if self.has(e, Fact.SPLIT)]:
+            name = self.storage(e.array).name
+            stores = [s for s in syntax.walk(stmt.body)
+                      if isinstance(s, syntax.Store) and self.storage(s.array).name == name]
+            axis = split_axis(e, stores, stmt)
+            assert axis is not None
+            at = self.index(e.indices[axis], self.extent(e.array, axis), e.array, e.line)
+            if turns and at not in turns:
+                del entries[e]
+            turns.setdefault(at)
+        return list(entries), next(iter(turns), None)
+
+    def keep(self, stmt: syntax.For, entries: Sequence[syntax.Item], first: Expr, starts: Expr
+             ) -> None:
+        """Entries in variables, before the turns that begin with a value of the counter."""
+        if not entries:
+            return
+        target = self.local(stmt.target)
+        with self.block() as inside:
+            self.emit(ir.Assign(target, convert(first, target.dtype)))
+            known: dict[Expr, Local] = {}
+            for e in entries:
+                read = self.read(e)
+                if read not in known:
+                    self._count += 1
+                    known[read] = Local(f".p{self._count}", read.dtype)
+                    self.emit(ir.Assign(known[read], read))
+                local = self.kept[e] = known[read]
+                if self.has(e, Fact.PREVIOUS):
+                    store = next(s for s in syntax.walk(stmt.body)
+                                 if isinstance(s, syntax.Store) and s.array == e.array)
+                    self.carried.setdefault(store, []).append(local)
+        self.emit(ir.If(starts, tuple(inside)))
 
     def own(self, e: Expr) -> Expr:
         """A value that the statements inside do not change."""
@@ -216,7 +311,6 @@ class Statements(Numbers):
         return self.hold(floordiv(plus(length, minus(size, 1)), size)), by
 
     def while_(self, stmt: syntax.While) -> None:
-        checked = self.depth < _CHECKED_DEPTH
         self.depth += 1
         with self.block() as before:
             test = self.truth(stmt.test)
@@ -224,9 +318,9 @@ class Statements(Numbers):
         self.depth -= 1
         if before:
             leave = ir.If(call(ops.logical_not, test), (ir.Break(),))
-            self.emit(ir.While(const(True), (*before, leave, *body), checked))
+            self.emit(ir.While(const(True), (*before, leave, *body), True))
         else:
-            self.emit(ir.While(test, tuple(body), checked))
+            self.emit(ir.While(test, tuple(body), True))
 
 
 def direct_results(unit: Unit) -> dict[int, str]:

@@ -287,24 +287,24 @@ class Expressions:
         asm.label(end)
         return asm.phi("b1", ("false" if is_and else "true", before), second)
 
-    def condition(self, node: Expr, yes: str, no: str) -> None:
-        """Go to ``yes`` or ``no``; the connectives short-circuit."""
+    def condition(self, node: Expr, yes: str, no: str, weights: str = "") -> None:
+        """Go to ``yes`` or ``no``; the connectives short-circuit. ``weights``: how often."""
         asm = self.asm
         if isinstance(node, Call) and node.op in (ops.logical_and, ops.logical_or):
             more = asm.name("more")
             is_and = node.op is ops.logical_and
-            self.condition(node.args[0], *((more, no) if is_and else (yes, more)))
+            self.condition(node.args[0], *((more, no) if is_and else (yes, more)), weights)
             asm.label(more)
             # What the first leaf computed stays known here; what later leaves compute does not.
             self.scopes.append({})
-            self.condition(node.args[1], yes, no)
+            self.condition(node.args[1], yes, no, weights)
             self.scopes.pop()
         elif isinstance(node, Call) and node.op is ops.logical_not:
             self.condition(node.args[0], no, yes)
         else:
             value = self.value(node)
             known = value if node.dtype == BOOL else truth(asm, code_of(node.dtype), value)
-            asm.branch(typed(str, known), yes, no)
+            asm.branch(typed(str, known), yes, no, weights)
 
 
 def is_costly(node: Call) -> bool:

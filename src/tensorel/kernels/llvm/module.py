@@ -26,12 +26,15 @@ from tensorel.kernels.llvm.casts import cast
 from tensorel.kernels.llvm.expressions import Expressions
 from tensorel.kernels.llvm.growing import Tables, scopes
 from tensorel.kernels.llvm.instructions import PARTS, RARE, TYPES, Assembler, Value, code_of
+from tensorel.kernels.llvm.progress import announce, wait
 from tensorel.kernels.llvm.vectors import VectorExpressions
 from tensorel.kernels.loopir.queries import assigned, depth, is_indirect, is_short, lanes
 from tensorel.kernels.loopir.statements import (
+    Announce,
     Append,
     AppendReserved,
     Assign,
+    Await,
     Break,
     Comment,
     Continue,
@@ -240,6 +243,11 @@ class _Emitter:
                 place = self.ex.address(stmt.array, stmt.position, used=False)
                 self.asm.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32", "")
                 self.asm.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
+            case Await():
+                wait(self.asm, self.ex, stmt, self._check_cancelled,
+                     lambda: self._leave(Status.DONE))
+            case Announce():
+                announce(self.asm, self.ex, stmt)
             case Comment():
                 pass
             case _:
@@ -250,7 +258,8 @@ class _Emitter:
         asm = self.asm
         then, end = asm.name("then"), asm.name("endif")
         other = asm.name("else") if stmt.otherwise else end
-        self.ex.condition(stmt.condition, then, other)
+        leaves = bool(stmt.then) and isinstance(stmt.then[-1], Return)
+        self.ex.condition(stmt.condition, then, other, RARE if leaves else "")
         asm.label(then)
         reached = self.block(stmt.then)
         if reached:
@@ -337,6 +346,10 @@ class _Emitter:
         counter, now = self._head("c", lo, hi, head, body, after or end)
         if checked:
             self._check_cancelled(now, OUTER_TURNS_PER_CHECK.get(depth(stmt.body), 1))
+        if stmt.apart:  # LLVM would compare the places of all turns before the first
+            hidden = self._alloca(f"%{asm.name('h')}", "i64", "0")
+            asm.do(f"store volatile i64 {now}, ptr {hidden}")
+            now = asm.op(f"load volatile i64, ptr {hidden}")
         self.ex.write_local(stmt.target, cast(asm, now, "i8", code_of(stmt.target.dtype)))
         self.loops.append((step, end))
         if self.block(stmt.body):

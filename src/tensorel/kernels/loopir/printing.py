@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from tensorel.algebra import ops
 from tensorel.ir.nodes import Call, Const, Expr, Local, Read, Source
 from tensorel.kernels.loopir.statements import (
+    Announce,
     Append,
     AppendReserved,
     Assign,
+    Await,
     Break,
     Comment,
     Continue,
@@ -108,6 +110,11 @@ def _simple(stmt: Stmt) -> str:
             return "return"
         case Prefetch():
             return f"prefetch {stmt.array.data}[{show_expr(stmt.position)}]"
+        case Await():
+            return f"await {stmt.array.data}[{show_expr(stmt.position)}] >= {show_expr(stmt.value)}"
+        case Announce():
+            return f"announce {stmt.array.data}[{show_expr(stmt.position)}] = " \
+                f"{show_expr(stmt.value)}"
         case Comment():
             return f"# {stmt.text}"
         case _:

@@ -75,6 +75,27 @@ class Prefetch(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
+class Await(Stmt):
+    """Go on when ``array[position]`` (int64), which another thread announces, is at least
+    ``value``. Leave the kernel when it is cancelled, or ``failed[0]`` is not 0."""
+
+    array: Source
+    position: Expr
+    value: Expr
+    failed: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Announce(Stmt):
+    """``array[position] = value`` (int64), for threads that wait: whoever sees it sees all that was
+    stored before."""
+
+    array: Source
+    position: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Append(Stmt):
     """Append one record, a value for each buffer of a table, which grows by half when full.
 
@@ -113,14 +134,15 @@ class Length(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class For(Stmt):
-    """``for target in range(lo, hi): body``; lo and hi are evaluated once. ``parallel`` marks
-    iterations that do not depend on each other (for the printer; threads run whole kernels)."""
+    """``for target in range(lo, hi): body``; lo and hi are evaluated once. ``apart``: what holds
+    for all turns together says little, loops inside are made for each turn alone."""
 
     target: Local
     lo: Expr
     hi: Expr
     body: tuple[Stmt, ...]
     checked: bool = False  # look at the cancel flag in each iteration
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +225,7 @@ class Kernel:
 
 
 __all__ = [
-    "Append", "AppendReserved", "Assign", "Break", "Buffer", "Comment", "Const", "Continue",
-    "Expr", "For", "If", "Kernel", "Lanes", "Length", "Local", "Prefetch", "Reserve", "Return",
-    "Status", "Stmt", "Store", "Table", "While", "array",
+    "Announce", "Append", "AppendReserved", "Assign", "Await", "Break", "Buffer", "Comment",
+    "Const", "Continue", "Expr", "For", "If", "Kernel", "Lanes", "Length", "Local", "Prefetch",
+    "Reserve", "Return", "Status", "Stmt", "Store", "Table", "While", "array",
 ]

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Iterable
 
 from tensorel.algebra import ops
-from tensorel.ir.build import both, compare, convert, plus
+from tensorel.ir.build import both, compare, convert, copies, plus
 from tensorel.ir.nodes import (
     INT64,
     Axis,
@@ -178,7 +178,7 @@ class Lowering(Reading):
             else:
                 more = convert(self.value(rest), dtype)
                 if not op.idempotent:
-                    times, total = op.copies(dtype, math.prod(a.extent for a in axes))
+                    times, total = copies(op, dtype, math.prod(a.extent for a in axes))
                     left = self.literal(const(total)), convert(seen, total.dtype)
                     more = Call(times, (more, Call(ops.subtract, left)))
                 self.emit(Assign(acc, self.combine(op, acc, more)))

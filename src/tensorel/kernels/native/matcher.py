@@ -31,7 +31,7 @@ _CACHED_SLOTS = 1 << 16  # slots of a table that a core's cache holds: a filter 
 _SAMPLED_WORDS = 1 << 10
 _FILTERED_SHARE = 0.5  # of words that are found: with fewer a filter pays
 _FILTER_BITS = 8  # bits of the filter for each group
-_GROWTH = 2  # bits
+_MOST_GROWTH = 8  # bits
 
 
 class _Runner:
@@ -105,8 +105,7 @@ class _Hashed:
         """A table for the groups that there will be if they go on to appear as they did."""
         expected = groups * count // max(done, 1)
         old, slots = self.table, 1 << self.bits
-        self.bits = max(self.bits + _GROWTH, min((2 * expected).bit_length(),
-                                                 self.bits + 4 * _GROWTH))
+        self.bits = max(self.bits + 1, min((2 * expected).bit_length(), self.bits + _MOST_GROWTH))
         self.table = self._empty()
         self.run.once(partial(native.rehash_kernel), [old, self.table], self._place(), 0, slots)
 

@@ -234,6 +234,13 @@ def compile(kernel: Kernel, strict: bool = False, disk: bool = True,
     return found
 
 
+def is_compiled(kernel: Kernel, strict: bool, disk: bool, effort: str, checked: bool) -> bool:
+    """Whether there is machine code for a kernel, in this process or on disk."""
+    text = emit(kernel, strict, checked)
+    return (effort, text) in loaded_objects or (
+        disk and kernel_cache.load(kernel_cache.key(text, effort)) is not None)
+
+
 def load_text(text: str, disk: bool, effort: str) -> LoadedObject:
     """The machine code of a module, whose entry is named ``kernel``."""
     made = (effort, text)

@@ -13,8 +13,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tensorel.loops.analysis.affine import ONE, ZERO, Bounds, Form
+from tensorel.loops.analysis.affine import ONE, ZERO, Form
+from tensorel.loops.analysis.constraints import Constraints, Span
 from tensorel.loops.analysis.facts import COUNTED, SIZES, Fact, Facts, counters, step_of, target
+from tensorel.loops.analysis.reuse import Reuse
 from tensorel.loops.syntax import (
     Apply,
     Assign,
@@ -41,16 +43,20 @@ from tensorel.loops.syntax import (
 from tensorel.loops.types import is_whole
 from tensorel.loops.typing import Typing
 
-Span = tuple[int | None, int | None]
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 
-class Analysis:
+class Analysis(Constraints):
     """``numbers``: variables that are set once, or never, with their values; ``extents``: of each
-    array; of those without, ``reach`` has the largest indices by axis."""
+    array; of those without, ``reach`` has the largest indices by axis. ``classes``: names that may
+    share an array have one class."""
 
     def __init__(self, typing: Typing, numbers: Mapping[str, object],
-                 extents: Mapping[str, tuple[int, ...]]) -> None:
+                 extents: Mapping[str, tuple[int, ...]],
+                 classes: Mapping[str, object] | None = None) -> None:
+        super().__init__()
+        self.classes = classes or {}
+        self.places: dict[Expr, Form] = {}  # indices that are inside
         self.typing = typing
         self.numbers = numbers
         self.extents = extents
@@ -58,48 +64,16 @@ class Analysis:
         self.once: set[Expr] = set()
         self.reach: dict[str, dict[int, list[int | None]]] = {}
         self.env: dict[str, Form] = {}
-        self.constraints: list[Form] = []
-        self._bounds: Bounds | None = None
-        self._symbols = 0
         self.counters: set[str] = set()
+        self.turns = 1  # of the loops around a place, at most
+        self.turns_in: dict[For, int] = {}
+        self.work = 0  # statements that are done, at most
+        self.is_bounded = True  # that is known of all loops
 
     def run(self, body: Body) -> Facts:
         self.counters = counters(body, set(self.numbers), self.typing)
         self.block(body)
         return self.facts
-
-    # -- symbols and constraints -------------------------------------------------------------
-    def symbol(self, lower: Form | None = None, upper: Form | None = None) -> Form:
-        """A new number between others."""
-        self._symbols += 1
-        found = Form(0, ((self._symbols, 1),))
-        if lower is not None:
-            self.assume(found.plus(lower, -1))
-        if upper is not None:
-            self.assume(upper.plus(found, -1))
-        return found
-
-    def variable(self, name: str) -> Form:
-        """What a variable holds, of which nothing else is known."""
-        if name in self.counters:
-            return self.symbol(Form(-COUNTED), Form(COUNTED))
-        return self.symbol()
-
-    def assume(self, form: Form) -> None:
-        """It is at least 0."""
-        self.constraints.append(form)
-        self._bounds = None
-
-    def forget(self, height: int) -> None:
-        del self.constraints[height:]
-        self._bounds = None
-
-    def span(self, form: Form) -> Span:
-        if not form.terms:
-            return form.constant, form.constant
-        if self._bounds is None:
-            self._bounds = Bounds(self.constraints)
-        return self._bounds.lower(form), self._bounds.upper(form)
 
     def note(self, e: Expr, span: Span) -> None:
         low, high = span
@@ -113,6 +87,12 @@ class Analysis:
         if high is not None and high < 0:
             found |= Fact.NEGATIVE
         self.facts[e] = self.facts.get(e, found) & found
+
+    def variable(self, name: str) -> Form:
+        """What a variable holds, of which nothing else is known."""
+        if name in self.counters:
+            return self.symbol(Form(-COUNTED), Form(COUNTED))
+        return self.symbol()
 
     # -- statements --------------------------------------------------------------------------
     def block(self, body: Sequence[Stmt]) -> None:
@@ -129,10 +109,12 @@ class Analysis:
             self.forget(height)
 
     def statement(self, stmt: Stmt) -> None:
+        self.work += self.turns
         match stmt:
             case For():
                 self.for_(stmt)
             case While():
+                self.is_bounded = False
                 height = len(self.constraints)
                 self.enter(stmt.body)
                 self.form(stmt.test)
@@ -210,7 +192,15 @@ class Analysis:
         self.env[stmt.target] = self.symbol(low, high)
         if low is not None and high is not None:
             self.assume(high.plus(low, -1))
+        counter = self.env[stmt.target].symbols[0]
+        outside, most = self.turns, self.most_turns(start, stop, step)
+        self.is_bounded = self.is_bounded and most is not None
+        self.turns = self.turns_in[stmt] = outside * (1 if most is None else most)
         self.block(stmt.body)
+        self.turns = outside
+        if self.classes and step is not None and not step.terms:
+            Reuse(stmt, counter, step.constant, self.places, self.classes).mark(
+                self.facts, self.span)
         self.forget(height)
         self.lose({**names, stmt.target: 1})
 
@@ -229,20 +219,6 @@ class Analysis:
                 if first is not None and second is not None:
                     self.compare(symbol if holds else _NEGATED[symbol], first, second)
 
-    def compare(self, symbol: str, a: Form, b: Form) -> None:
-        difference = b.plus(a, -1)
-        if symbol in ("<", "<=", "=="):
-            self.assume(difference.plus(ONE, -1) if symbol == "<" else difference)
-        if symbol in (">", ">=", "=="):
-            back = difference.times(-1)
-            self.assume(back.plus(ONE, -1) if symbol == ">" else back)
-        if symbol == "!=":  # at an end of its range, it is beyond
-            low, high = self.span(difference)
-            if low == 0:
-                self.assume(difference.plus(ONE, -1))
-            elif high == 0:
-                self.assume(difference.times(-1).plus(ONE, -1))
-
     def value(self, e: Expr) -> Form | None:
         """A form that was found before, without a second visit."""
         facts = dict(self.facts)
@@ -252,8 +228,8 @@ class Analysis:
 
     # -- expressions -------------------------------------------------------------------------
     def index(self, e: Expr, array: str, axis: int) -> None:
-        form = self.form(e)
-        extents = self.extents.get(array)
+        form, extents = self.form(e), self.extents.get(array)
+        self.places.pop(e, None)
         if extents is None:
             _, high = (None, None) if form is None else self.span(form)
             self.reach.setdefault(array, {}).setdefault(axis, []).append(high)
@@ -265,6 +241,7 @@ class Analysis:
         if low is not None and high is not None:
             if low >= 0 and high < n:
                 self.facts[e] |= Fact.INSIDE
+                self.places[e] = form
             elif -n <= low and high < 0:
                 self.facts[e] |= Fact.BEHIND
 

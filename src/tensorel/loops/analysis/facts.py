@@ -23,7 +23,9 @@ from tensorel.loops.typing import Typing
 class Fact(IntFlag):
     """Of a whole number: INSIDE 0 <= i < n as an index, BEHIND -n <= i < 0; FITS in 63 bits, is
     SMALL enough for a double, in 32 or in 16 bits; POSITIVE, NATURAL, NEGATIVE. ONCE: of a
-    remainder, the divisor is added or subtracted once at most."""
+    remainder, the divisor is added or subtracted once at most. Of an entry (``reuse``): STILL the
+    same in all turns of the innermost loop, PREVIOUS what the turn before has stored, SPLIT the
+    same before and after one turn."""
 
     INSIDE = 1
     BEHIND = 2
@@ -35,6 +37,9 @@ class Fact(IntFlag):
     NATURAL = 128
     NEGATIVE = 256
     ONCE = 512
+    STILL = 1024
+    PREVIOUS = 2048
+    SPLIT = 4096
 
 
 SIZES = ((2**62, Fact.FITS), (2**53, Fact.SMALL), (2**31 - 1, Fact.INT32),

@@ -21,7 +21,7 @@ from tensorel.loops.analysis.facts import Fact, Facts
 from tensorel.loops.bulk.accumulation import Accumulation, accumulation, sums_of
 from tensorel.loops.bulk.bulk_expressions import BulkExpressions, NotBulk, Values
 from tensorel.loops.bulk.dependences import Access, Counter, Linear, is_injective
-from tensorel.loops.types import Scalar
+from tensorel.loops.types import PY_INT, Scalar
 from tensorel.loops.typing import Typing
 from tensorel.loops.wrong import call
 
@@ -90,9 +90,9 @@ class Nest(BulkExpressions):
         if stmt.name in self.turn.sums:
             found = accumulation(stmt, self.typing)
             assert found is not None
-            if found.op is ops.add and t.weak and t.dtype.kind == "i" and not self.has(
-                    found.value, Fact.INT32):
-                raise NotBulk(f"the sum {stmt.name} may not fit 64 bits")
+            if t == PY_INT and (found.op is ops.multiply or (
+                    found.op is ops.add and not self.has(found.value, Fact.INT32))):
+                raise NotBulk(f"what {stmt.name} adds up may not fit 64 bits")
             self.contribute(stmt.name, self.combined(found, t.dtype), found.op)
             return
         value = self.joined(stmt.value, t)
@@ -223,7 +223,10 @@ class Nest(BulkExpressions):
             if name in outer.sums:
                 self.contribute(name, total, op)
             else:
-                self.set(name, self.together(op, self.held(name, stmt.line), total))
+                old = self.held(name, stmt.line)
+                if op is ops.add and self.typing.names[name] == PY_INT and not _is_small(old):
+                    raise NotBulk(f"what {name} adds up may not fit 64 bits")
+                self.set(name, self.together(op, old, total))
 
     # -- arrays ------------------------------------------------------------------------------
     def store(self, stmt: syntax.Store) -> None:
@@ -303,3 +306,30 @@ class Nest(BulkExpressions):
             if ends[1] < n - 1:
                 guards.append(compare(ops.less_equal, cell, ends[1]))
         return found, guards
+
+
+_SMALL = 2**62
+
+
+def _is_small(e: ir.Expr) -> bool:
+    """Whether a whole number is known to be far from the ends of 64 bits: what is calculated here
+    is, and sums of small numbers are, so what is read counts."""
+    stack = [e]
+    while stack:
+        match stack.pop():
+            case ir.Const(value=value):
+                if abs(int(value)) > _SMALL:
+                    return False
+            case ir.Call(op=ops.where, args=(_, a, b)):
+                stack += [a, b]
+            case ir.Call(args=args):
+                stack += args
+            case ir.Reduce(op=op, body=body):
+                if op is not ops.add:
+                    stack.append(body)
+            case ir.Read(tensor=ir.Lambda(axes=(), body=body)):
+                stack.append(body)
+            case ir.Read() as read:
+                if read.dtype.itemsize == INT64.itemsize:
+                    return False
+    return True

@@ -11,6 +11,7 @@ from math import exp, inf, log
 from random import Random
 
 from tensorel.base.records import dataclass
+from tensorel.ir.given import estimate
 from tensorel.plan.contraction.eliminate import MAX_COSTED_STEPS, MAX_SUBSET_INDICES, Search
 from tensorel.plan.contraction.join_sizes import Sizes, bits
 from tensorel.plan.contraction.step_costs import TOO_LARGE, Budget, Node
@@ -23,6 +24,7 @@ RESTARTS, SEED, NOISE = 4, 1, 1.0
 MAX_FREE_INDICES, INDEX_PENALTY = 8, 3.0
 
 
+@estimate
 def cheapest_steps(search: Search) -> Node:
     """The cheapest steps that were found; the last one makes the result."""
     indices = search.reduced.bit_count()

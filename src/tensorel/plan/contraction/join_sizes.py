@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from tensorel.base.records import cached_property, dataclass, field
 from tensorel.costs import Costs
+from tensorel.ir.given import about
 from tensorel.stats.estimates.join_sampling import Edge, is_worthwhile, join_size
 from tensorel.stats.estimates.joins import extend, join, matches
 from tensorel.stats.estimates.pointset import Relation
@@ -115,7 +116,7 @@ class Sizes:
         self.extents, self.costs = extents, costs
         self.names = sorted(extents)
         self.bit = {n: 1 << k for k, n in enumerate(self.names)}
-        self.extent = {1 << k: float(extents[n]) for k, n in enumerate(self.names)}
+        self.extent = {1 << k: about([extents[n]]) for k, n in enumerate(self.names)}
         self.actual: Callable[[int, int], float | None] | None = None
         # what is known of the loops over joins, and over what many joins have in common
         self.groups: dict[frozenset[Factor], Group] = {}

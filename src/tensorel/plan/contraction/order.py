@@ -12,6 +12,7 @@ from functools import partial
 from itertools import takewhile
 
 from tensorel.algebra import ops
+from tensorel.ir.given import plain
 from tensorel.ir.nodes import Axis, Expr, Index, Lambda, Read, Reduce, Source
 from tensorel.kernels.lowering.nest import Slot
 from tensorel.plan.contraction.eliminate import Search
@@ -188,7 +189,7 @@ def _tail(e: Expr, order: list[str], relation: Relation | None) -> list[str]:
     if not isinstance(e, Read) or len(e.indices) != 2 or not is_plain(e):
         return []
     rows, columns = [i.name for i in e.indices]  # type: ignore[attr-defined]
-    whole = relation.distinct[rows] * relation.extents[columns]
+    whole = relation.distinct[rows] * plain(relation.extents[columns])
     return [columns] if relation.estimate > 0.999 * whole else []
 
 
@@ -242,7 +243,7 @@ class _Emitter:
             self.sizes.entries(factor), size, factor.dense, partial(_facts, relation, names))
         for n in self.sizes.named(factor.sure):
             self.program.restricted[source.data] = (
-                names.index(n), min(relation.distinct[n] / self.sizes.extents[n], 1.0))
+                names.index(n), min(relation.distinct[n] / plain(self.sizes.extents[n]), 1.0))
         self.made.append(t)
         return Read(source, tuple(Index(n) for n in names))
 

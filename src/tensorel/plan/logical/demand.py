@@ -20,6 +20,7 @@ import numpy as np
 
 from tensorel.algebra import ops
 from tensorel.base.records import dataclass
+from tensorel.ir.given import about, plain
 from tensorel.ir.nodes import (
     Axis,
     Call,
@@ -43,7 +44,6 @@ from tensorel.plan.definitions import (
     distributing,
     factors_of,
     product,
-    product_of,
     reading,
     sources_of,
 )
@@ -199,7 +199,7 @@ def _asked(program: Program, lam: Lambda, read: Read, axis: int, made: frozenset
         relation = estimator.relation(
             estimator.analysis(False).cover(factor).support, own, False)
         reached = project(relation, frozenset((index.name,))).estimate
-        share = reached / max(extents[index.name], 1)
+        share = reached / max(plain(extents[index.name]), 1)
         if best is None or share < best[1]:
             rest = tuple((n, e) for n, e in own.items() if n != index.name)
             best = Asked(axis, factor, index.name, rest), share, relation.estimate
@@ -251,7 +251,7 @@ def pays(program: Program, d: Definition, lam: Lambda, s: Slices) -> bool:
     """The slices left out cost more than finding those that stay."""
     estimator = Estimator(program.stats)
     reads = reads_in(lam.body)
-    work = max([float(product_of(lam.axes)), *(estimator.of(_source(r)).count for r in reads)])
+    work = max([about(lam.shape), *(estimator.of(_source(r)).count for r in reads)])
     dense = isinstance(lam.body, Reduce) and all(estimator.of(_source(r)).dense for r in reads)
     whole = work / (program.config.costs.blas_speed if dense else 1.0)
     return program.decisions.decide("slices", d.name, [
@@ -301,7 +301,7 @@ def _set_of(program: Program, s: Slices, axis: Axis) -> tuple[list[Definition], 
             estimator.analysis(False).cover(p.factor).support,
             {a.name: a.extent for a in (own, *axes)}, False)
         cells = project(relation, frozenset((p.name,)))
-        program.stats[t.ref] = Stats(cells.estimate, float(axis.extent), False,
+        program.stats[t.ref] = Stats(cells.estimate, about([axis.extent]), False,
                                      partial(_facts, cells, p.name))
         made.append(t)
         sets.append(t.source())
@@ -310,7 +310,7 @@ def _set_of(program: Program, s: Slices, axis: Axis) -> tuple[list[Definition], 
         reads = [Read(x, (Index(axis.name),)) for x in (a, b)]
         t = program.define(Lambda((axis,), Call(ops.logical_or, tuple(reads))))
         count = sum(Estimator(program.stats).of(x).count for x in (a, b))
-        program.stats[t.ref] = Stats(count, float(axis.extent), False)
+        program.stats[t.ref] = Stats(count, about([axis.extent]), False)
         made.append(t)
         sets.append(t.source())
     return made, sets[0]

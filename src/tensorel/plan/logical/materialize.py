@@ -12,6 +12,7 @@ import numpy as np
 
 from tensorel.algebra.ops import Scalar
 from tensorel.costs import Costs
+from tensorel.ir.given import about
 from tensorel.ir.nodes import (
     Axis,
     Call,
@@ -35,7 +36,6 @@ from tensorel.plan.definitions import (
     factors_of,
     inner_reductions,
     product,
-    product_of,
     replace_exprs,
 )
 from tensorel.plan.estimate import Estimator, filled, loops_inside
@@ -60,7 +60,7 @@ def natural_order(joined: Expr, free: frozenset[str]) -> list[str]:
 
 def points_of(axes: tuple[Axis, ...]) -> float:
     """The number of all points over some axes, for costs."""
-    return float(product_of(axes))
+    return about([a.extent for a in axes])
 
 
 def lift_reductions(program: Program) -> None:
@@ -226,8 +226,8 @@ def _stays(program: Program, r: Reduce, core: Expr, axes: tuple[Axis, ...]) -> b
     if not estimator.is_dense(rest):
         return False  # sparse operands inside would be searched for each point
     points = points_of(axes) * estimator.density(support)
-    inside = points * product_of(r.axes) * loops_inside(rest)
-    whole = points_of(axes) * product_of(r.axes) / program.config.costs.blas_speed \
+    inside = points * points_of(r.axes) * loops_inside(rest)
+    whole = points_of(axes) * points_of(r.axes) / program.config.costs.blas_speed \
         + points_of(axes)
     if points_of(axes) * r.dtype.itemsize > program.config.memory // 4:
         return True

@@ -84,7 +84,8 @@ class _Roller:
     def _one(self, group: Sequence[tuple[Reduce, list[int]]]) -> Expr | None:
         """Terms as one reduction; None where their numbers are not those of a grid."""
         term = group[0][0]
-        found = _grid(np.array([numbers for _, numbers in group], np.int64))
+        places = [[int(n) for n in numbers] for _, numbers in group]  # the plan is for these
+        found = _grid(np.array(places, np.int64))
         if found is None or not all(a.extent for a in term.axes):
             return None
         columns, extents = found
@@ -124,7 +125,7 @@ def _look(term: Reduce, numbers: list[int]) -> object:
         affine = is_affine(e)
         if affine is None:
             return substitute(e, {n: i for n, i in names.items() if n in e.free})
-        numbers.append(int(affine.constant))
+        numbers.append(affine.constant)
         return tuple(sorted([(names[n].name if n in names else n, int(c))
                              for n, c in affine.coefficients.items()]))
 

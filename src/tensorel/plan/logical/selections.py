@@ -89,7 +89,7 @@ def _join_of_places(lam: Lambda, read: Read, bulk: Bulk) -> Bulk | None:
         return None
     a, b = bulk.args
     how: joins.Join = bulk.params[0]  # type: ignore[assignment]
-    sides = [("a", k) for k in range(len(a.shape))] + [("b", k) for k in how.kept]
+    sides = [("a", k) for k in how.kept_of_a(len(a.shape))] + [("b", k) for k in how.kept]
     if [a_.extent for a_ in lam.axes] != [
             n for n, e in zip(bulk.shape, read.indices) if int_value(e) is None]:
         return None
@@ -99,11 +99,11 @@ def _join_of_places(lam: Lambda, read: Read, bulk: Bulk) -> Bulk | None:
         if place is not None:
             place = int(place)  # the plan is for this number
             how = joins.fixed(how, side, axis, place)
-            operands[side] = _cut(operands[side], axis, place)
+            operands[side] = cut(operands[side], axis, place)
     return Bulk(join, (operands["a"], operands["b"]), (how,))
 
 
-def _cut(t: Tensor, axis: int, place: int) -> Tensor:
+def cut(t: Tensor, axis: int, place: int) -> Lambda:
     """A tensor at a place of an axis."""
     axes = [Axis(f"i{k}", n) for k, n in enumerate(t.shape) if k != axis]
     at: list[Expr] = [Index(a.name) for a in axes]

@@ -20,6 +20,7 @@ from tensorel.algebra import bulk
 from tensorel.base.records import dataclass
 from tensorel.ir.build import floordiv, int_value, modulo, plus, times
 from tensorel.ir.extents import regrouped
+from tensorel.ir.given import about
 from tensorel.ir.nodes import (
     INT64,
     Axis,
@@ -35,7 +36,7 @@ from tensorel.ir.nodes import (
     reads_in,
 )
 from tensorel.ir.replacing import substitute, with_parts
-from tensorel.plan.definitions import Definition, Program, inner_reductions, product_of, sources_of
+from tensorel.plan.definitions import Definition, Program, inner_reductions, sources_of
 from tensorel.plan.estimate import Estimator
 
 #: A formula with so many times the entries of its operands is not to be stored.
@@ -139,7 +140,7 @@ class _Splitter:
         held = sum(estimator.of(s).count for s in {r.tensor for r in reads_in(lam.body)}
                    if isinstance(s, Source))
         support = estimator.analysis(False).cover(lam.body).support
-        count = float(product_of(lam.axes))
+        count = about(lam.shape)
         if not inner_reductions(lam.body):
             count = estimator.relation(
                 support, {a.name: a.extent for a in lam.axes}, False).estimate

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tensorel.algebra import ops
 from tensorel.base.records import cached_property, dataclass
 from tensorel.ir.affine import determined
+from tensorel.ir.given import about
 from tensorel.ir.nodes import (
     Axis,
     Const,
@@ -142,24 +143,24 @@ class Aggregate:
 
     def cell_count(self, sim: Simulation) -> float:
         """Entries of the result: delivered cells, with repeated ones counted once."""
-        size = math.prod(float(self.extents[n]) for n in self.names)
+        size = about([self.extents[n] for n in self.names])
         if not self.reduced:
             return min(sim.cells, size)
         density = formula_density(self.support, self._density)
-        points = math.prod(float(self.extents[n]) for n in self.reduced)
+        points = about([self.extents[n] for n in self.reduced])
         return min(size * filled(density, points), size, max(sim.cells, 1.0), self._cells_below)
 
     @cached_property
     def _cells_below(self) -> float:
         """A result has no more rows than an operand that it must meet: the nodes of the
         operand's outer levels, times the room of the axes that these do not have."""
-        return min((nodes * math.prod(float(self.extents[n]) for n in self.names if n not in held)
+        return min((nodes * about([self.extents[n] for n in self.names if n not in held])
                     for held, nodes in self._required_rows()), default=math.inf)
 
     def rows_below(self, name: str) -> float:
         """At most so many coordinates of an axis are expected to occur."""
         return min((nodes for held, nodes in self._required_rows() if held == {name}),
-                   default=float(self.extents[name]))
+                   default=about([self.extents[name]]))
 
     def _required_rows(self) -> Iterator[tuple[set[str], float]]:
         """Axes and nodes of the outer levels of the operands that have to have an entry."""
@@ -177,7 +178,7 @@ class Aggregate:
 
     def _density(self, read: Read) -> float:
         known = self.chooser.known_of(read.tensor)  # type: ignore[arg-type]
-        size = math.prod(float(n) for n in known.source.shape)
+        size = about(known.source.shape)
         if known.restricted is not None:  # where somebody asks
             size *= known.restricted[1]
         return min(known.count / size, 1.0) if size else 0.0
@@ -202,7 +203,7 @@ class Aggregate:
 
     def _points_bound(self, f: Formula) -> float:
         """At most so many output cells have a point of the support."""
-        everything = math.prod(float(self.extents[n]) for n in self.names)
+        everything = about([self.extents[n] for n in self.names])
         if f.kind == "has":
             assert f.read is not None
             return min(self._read_bound(f.read), everything)
@@ -228,8 +229,7 @@ class Aggregate:
             below = known.count if depth == 0 else math.prod(known.degrees[depth:])  # type: ignore[index]
             fixed = determined([read.indices[a] for a in order[depth:]], given)
             free = (given | frozenset(self.names)) - (fixed - given)
-            found = min(found, below * math.prod(
-                float(self.extents[n]) for n in free if n in self.extents))
+            found = min(found, below * about([self.extents[n] for n in free if n in self.extents]))
         return found
 
     def _join_bound(self, first: Read, reads: list[Read]) -> float:
@@ -259,4 +259,4 @@ class Aggregate:
             points *= best[0]
             bound |= best[1].free
             left.remove(best[1])
-        return points * math.prod(float(self.extents[n]) for n in self.names if n not in bound)
+        return points * about([self.extents[n] for n in self.names if n not in bound])

@@ -13,6 +13,7 @@ from functools import partial
 
 from tensorel.algebra.ops import Operator
 from tensorel.base.records import cached_property, dataclass
+from tensorel.ir.given import about
 from tensorel.ir.nodes import Const, Expr, Index, Read, Reduce, Source, below_calls, const
 from tensorel.kernels.lowering.nest import Let
 from tensorel.kernels.lowering.support import Analysis, Formula, is_sparse
@@ -57,7 +58,7 @@ class Hoisted:
     def bytes_(self) -> float:
         """Of one thread's workspaces."""
         sizes = dict(self.extents)
-        return sum(sizes[let.axis] * (let.body.dtype.itemsize + 9.0) for let in self.lets)
+        return sum(about([sizes[let.axis]]) * (let.body.dtype.itemsize + 9.0) for let in self.lets)
 
     def converted(self, table: Mapping[Expr, Expr]) -> Hoisted:
         """The same over operands that are stored another way: ``table`` has the reads as they
@@ -201,7 +202,7 @@ class Hoisting:
                 own.append(held)
                 parts.append(held.read)
             fills.append(Fill(room.depth, (room.name,), own, EVERYWHERE.beside(parts),
-                              readers[room], float(self.joined.extents[room.name])))
+                              readers[room], about([self.joined.extents[room.name]])))
         return main, fills, must
 
     def _marked(self, name: str, taken: list[Read], operands: Mapping[Read, Operand]) -> Operand:
@@ -308,7 +309,7 @@ def simulated(found: Hoisted, operands: Mapping[Read, Operand], support: Callabl
     main = of(found.body)
     sizes = dict(found.extents)
     made = [Fill(let.depth, let.loops, of(let.body), Wanted(support(let.body)),
-                 readers[let.slot], float(sizes[let.axis])) for let in found.lets]
+                 readers[let.slot], about([sizes[let.axis]])) for let in found.lets]
     made += [Fill(s.depth, tuple(a.name for a in s.value.axes), of(s.value.body),
                   Wanted(support(s.value.body)), []) for s in found.sums]
     return main, made

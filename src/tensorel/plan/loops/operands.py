@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from tensorel.base.records import cached_property, dataclass
 from tensorel.ir.affine import split_affine
+from tensorel.ir.given import plain
 from tensorel.ir.nodes import Expr, Index, Read, Source
 from tensorel.kernels.lowering.nest import Slot
 from tensorel.storage.format import Format
@@ -99,7 +100,7 @@ def converted(o: Operand, order: tuple[str, ...], extents: dict[str, int]) -> Op
     axes = tuple(sorted(o.axes, key=lambda e: order.index(along(e))))
     segments, nodes, size = [], 1.0, 1.0
     for e in axes:
-        size *= extents[along(e)]
+        size *= plain(extents[along(e)])
         here = min(size, o.count)
         segments.append(here / max(nodes, 1.0))
         nodes = max(here, 1.0)

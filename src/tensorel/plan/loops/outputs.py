@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
@@ -10,6 +9,7 @@ from itertools import takewhile
 import numpy as np
 
 from tensorel.base.records import cached_property, dataclass
+from tensorel.ir.given import about, plain
 from tensorel.ir.nodes import INT64, Const, Index, Read
 from tensorel.kernels.lowering.nest import Assembly, Output
 from tensorel.kernels.lowering.support import reads_of
@@ -81,7 +81,7 @@ class Outputs(Aggregate):
         if head and (self.whole_cells or (
                 self.counted and not isinstance(self.residual, Const))):
             return []  # what was not visited differs per cell: it must be known at the cell
-        size = math.prod(float(self.extents[n]) for n in self.names)
+        size = about([self.extents[n] for n in self.names])
         cells = min(self.cell_count(sim), size)
         rank = len(self.names)
         if self._may_be_dense(size, cells):
@@ -110,7 +110,7 @@ class Outputs(Aggregate):
             found.append((replace(self._output(Assembly.SHARED, out_loops, dense), pattern=shared),
                           order_now, cells * costs.reuse))
         if self._order_wanted(order_now) and in_order and counted_ok:
-            room = self.extents[out_loops[-1]]
+            room = plain(self.extents[out_loops[-1]])
             workspace = bool(head)
             if self._dense_tail(order, out_loops, dense) and not self.counted:
                 tail = replace(self._output(Assembly.LEVELS, out_loops, dense), dense_tail=True)
@@ -124,7 +124,7 @@ class Outputs(Aggregate):
             flipped = tuple(reversed(out_loops))
             if rank == 2 and not head and self.op is None and self._order_wanted(
                     tuple(self.names.index(n) for n in flipped)) \
-                    and self.extents[flipped[0]] <= 8 * cells + 2**16:
+                    and plain(self.extents[flipped[0]]) <= 8 * cells + 2**16:
                 bucket = self._output(Assembly.BUCKET, flipped, 1)
                 back = tuple(self.names.index(n) for n in flipped)
                 found.append((bucket, back, cells * costs.bucket))
@@ -134,7 +134,7 @@ class Outputs(Aggregate):
     def _fetched_again(self, loops: Sequence[str], writes: float) -> float:
         """Cells of a dense result that have left the caches before more is added to them: these
         loops, the first of which is reduced, come to so many cells between two visits."""
-        between = math.prod([float(self.extents[n]) for n in loops if n not in self.reduced])
+        between = about([self.extents[n] for n in loops if n not in self.reduced])
         bytes_ = float(self.dtype.itemsize)
         if between * bytes_ <= self.costs.near_bytes:
             return 0.0
@@ -212,18 +212,18 @@ class Outputs(Aggregate):
             return len(list(takewhile(lambda x: isinstance(x, Dense), self.want.levels)))
         if len(loops) != 2:
             return 0
-        rows = cells / max(self.extents[loops[1]], 1) if self._full_below(loops[1]) else cells
-        rows = min(rows, self.rows_below(loops[0]))
-        return 1 if has_few_empty(self.extents[loops[0]], rows) else 0
+        outer, inner = [plain(self.extents[n]) for n in loops]
+        rows = cells / max(inner, 1) if self._full_below(loops[1]) else cells
+        return 1 if has_few_empty(outer, min(rows, self.rows_below(loops[0]))) else 0
 
     def cells(self, choice: Choice) -> float:
         if choice.output.assembly is Assembly.DENSE:
-            return math.prod(float(self.extents[n]) for n in self.names)
+            return about([self.extents[n] for n in self.names])
         return self.cell_count(choice.simulation)
 
     def bound(self, choice: Choice) -> float:
         """An upper bound on stored entries of the result."""
-        size = math.prod(float(self.extents[n]) for n in self.names)
+        size = about([self.extents[n] for n in self.names])
         if choice.output.assembly is Assembly.DENSE:
             return size
         most = min(size, self.most)
@@ -240,11 +240,11 @@ class Outputs(Aggregate):
     def _working(self, choice: Choice, threads: int) -> float:
         if choice.output.assembly is Assembly.DENSE and choice.order and \
                 choice.order[0] in self.reduced:
-            size = math.prod(float(self.extents[n]) for n in self.names)
+            size = about([self.extents[n] for n in self.names])
             return (threads - 1) * size * self.dtype.itemsize
         if choice.output.assembly is not Assembly.LEVELS or not self.names:
             return 0.0
-        row = self.extents[choice.output.axes[-1]] * (self.dtype.itemsize + 1.0)
+        row = plain(self.extents[choice.output.axes[-1]]) * (self.dtype.itemsize + 1.0)
         pieces = 0.1 * self.bound(choice) * (self.dtype.itemsize + 4.0) if threads > 1 else 0.0
         return pieces + (threads * row if self.reduced else 0.0)
 

@@ -10,7 +10,7 @@ from tensorel.costs import Costs
 from tensorel.ir.affine import split_affine
 from tensorel.plan.loops.operands import Operand
 
-LANES = 24.0  # so many times less do the loops inside take: vectors, and several of them
+LANES = 10.0  # so many times less do the loops inside take: vectors, and several of them
 MAX_TERMS = 4096.0  # of a cell: the rows of longer sums leave the caches between two vectors
 
 

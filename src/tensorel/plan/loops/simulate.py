@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tensorel.base.records import dataclass, field
 from tensorel.costs import Costs
 from tensorel.ir.affine import split_affine
+from tensorel.ir.given import estimate
 from tensorel.ir.nodes import Read
 from tensorel.kernels.lowering.bounded import Bounds
 from tensorel.kernels.lowering.support import TRUE, Formula, conjunction, has, leads_alone, reaches
@@ -179,6 +180,7 @@ class Target:
     once: bool = False
 
 
+@estimate
 def simulate(order: tuple[str, ...], operands: list[Operand], supports: Mapping[str, Wanted],
              extents: Mapping[str, int], target: Target, costs: Costs, limit: float = math.inf,
              fills: Sequence[Fill] = (), sampler: JoinSampler | None = None) -> Simulation:

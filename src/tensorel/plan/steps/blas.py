@@ -5,10 +5,10 @@ dense matrix of these rows, and so are those of the product, which keeps the sam
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from tensorel.algebra import ops
+from tensorel.ir.given import about
 from tensorel.ir.nodes import Axis, Call, Expr, Index, Lambda, Read, Reduce
 from tensorel.kernels.lowering.nest import Slot
 from tensorel.plan.loops.aggregate import Assignment
@@ -111,9 +111,9 @@ def blas_step(chooser: StepBuilder, made: Assignment) -> BlasStep | None:
         if made.want not in (None, fmt):
             return None
         out = (*kept, *inner)
-        wide = math.prod([float(extents[n]) for n in left.names[left.listed :]])
-        room = math.prod([float(extents[n]) for n in kept])
-        narrow = math.prod([float(extents[n]) for n in inner])
+        wide = about([extents[n] for n in left.names[left.listed :]])
+        room = about([extents[n] for n in kept])
+        narrow = about([extents[n] for n in inner])
         size = known[0].count / max(wide, 1.0) * narrow
         slot = Slot(made.name, fmt, known[0].slot.dtypes)
         bytes_ = chooser.bytes_of(fmt, shape, body.dtype, size)
@@ -121,11 +121,11 @@ def blas_step(chooser: StepBuilder, made: Assignment) -> BlasStep | None:
         bound = 2 * chooser.bytes_of(fmt, shape, body.dtype, most)
     else:
         fmt = resolve("dense", shape, body.dtype)
-        size = math.prod(float(n) for n in shape)
+        size = about(shape)
         slot = chooser.slot(made.name, fmt, body.dtype, shape, size)
         bytes_ = size * item
         bound = 2 * bytes_
-    summed = math.prod(float(a.extent) for a in reduced)
+    summed = about([a.extent for a in reduced])
     copies = sum(k.count * item for k in known)
     work = size * summed / chooser.costs.blas_speed + (bytes_ + copies) * chooser.costs.memory
     return BlasStep(

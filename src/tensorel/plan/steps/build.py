@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from tensorel.algebra import ops
 from tensorel.algebra.ops import DType
+from tensorel.ir.given import about, plain
 from tensorel.ir.nodes import Axis, Expr, Index, Read, Source, postorder, reads_in
 from tensorel.ir.replacing import with_parts
 from tensorel.kernels.lowering.magnitude import Magnitudes, rounded
@@ -96,7 +97,7 @@ class StepBuilder:
         return Slot(name, fmt, index_dtypes(fmt, dtype, shape, count))
 
     def bytes_of(self, fmt: Format, shape: tuple[int, ...], dtype: DType, count: float) -> float:
-        size = math.prod(float(n) for n in shape)
+        size = about(shape)
         if fmt.is_dense:
             return size * dtype.itemsize
         last = max(k for k, level in enumerate(fmt.levels) if not level.full)
@@ -184,7 +185,7 @@ class StepBuilder:
         way round first, where the sum is evaluated often enough."""
         table: dict[Expr, Expr] = {}
         for e in inner_reductions(body):
-            along = e.axes[-1]
+            along, turns = e.axes[-1], times * plain(e.axes[-1].extent)
             for r in reads_in(e.body):
                 if len(r.indices) != 2 or r in table:
                     continue
@@ -195,7 +196,7 @@ class StepBuilder:
                 if other is None or r.indices[fmt.order[0]] != Index(along.name) \
                         or along.name in r.indices[fmt.order[1]].free \
                         or not self.program.decisions.decide("matrix", known.slot.name, [
-                            Option(times * along.extent * far, False, "read across its rows"),
+                            Option(turns * far, False, "read across its rows"),
                             Option(self.costs.turn * known.count, True, "turned first")]):
                     continue
                 made = self.convert(known, resolve(other, known.source.shape, r.dtype))
@@ -262,7 +263,7 @@ class StepBuilder:
         rank = len(read.indices)
         axis_order = tuple(sorted(range(rank), key=lambda k: order.index(along(read.indices[k]))))
         names = {(0, 1): "csr", (1, 0): "csc"}
-        rows = read.tensor.shape[axis_order[0]] if rank else 1
+        rows = plain(read.tensor.shape[axis_order[0]]) if rank else 1
         if axis_order in names and rows <= 4 * max(known.count, 1.0):
             return resolve(names[axis_order], read.tensor.shape, read.dtype)
         return resolve(f"csf({','.join(map(str, axis_order))})", read.tensor.shape, read.dtype)
@@ -272,10 +273,10 @@ class StepBuilder:
         name, shape, dtype = assigned.name, assigned.shape, nest.output.dtype
         direct = search.direct_format(choice)
         final = assigned.want if assigned.want is not None else direct
-        count = min(search.cells(choice), math.prod(float(n) for n in shape))
+        count = min(search.cells(choice), about(shape))
         planned = self.program.stats.get(Ref(name))
         if planned is not None and planned.facts is not None and not direct.is_dense:
-            count = min(planned.count, math.prod(float(n) for n in shape))
+            count = min(planned.count, about(shape))
         size = self.bytes_of(final, shape, dtype, count)
         bound = self.bytes_of(direct, shape, dtype, search.bound(choice)) + search.working(choice)
         operands = tuple(dict.fromkeys(slot.name for slot in nest.operands.values()))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
 from tensorel.ir.analysis import fill as fill_of
+from tensorel.ir.given import about, plain
 from tensorel.ir.nodes import Bulk, Const, Lambda, Reduce, Source, reads_in
 from tensorel.kernels.lowering.nest import Slot
 from tensorel.plan.decisions import Option
@@ -160,7 +160,7 @@ class Chooser(IndexSolver):
     def _imagined(self, t: Definition) -> Known:
         """What is known of a definition that will not be stored."""
         stats, source = self.program.stats.get(t.ref), t.source()
-        size = math.prod(float(n) for n in t.shape)
+        size = about(t.shape)
         count = size if stats is None else stats.count
         fmt = resolve("dense" if len(t.shape) == 1 else "csf", t.shape, source.dtype)
         slot = Slot(t.name, fmt, (), t.ref.whole)
@@ -193,7 +193,7 @@ class Chooser(IndexSolver):
             mixing, count = mixing_step(self, d.name, b, args, fill)
             return self._convert_dynamic(self.add_step(mixing, count), want)
         work = max((k.count for k in args), default=0.0)
-        size = math.prod(float(n) for n in b.shape)
+        size = about(b.shape)
         count = size if b.op.whole else min(work, size)
         fmt = resolve("coo" if b.shape else "dense", b.shape, b.dtype)
         slot = Slot(d.name, fmt, ())
@@ -208,7 +208,7 @@ class Chooser(IndexSolver):
 
     def _convert_dynamic(self, known: Known, want: Format | None) -> Known:
         shape, dtype = known.source.shape, known.source.dtype
-        size = math.prod(float(n) for n in shape)
+        size = about(shape)
         dense = not shape or known.count > self.costs.dense_vector * size
         fmt = want or resolve("dense" if dense else "coo", shape, dtype)
         step = self.steps[-1]
@@ -250,7 +250,7 @@ class Chooser(IndexSolver):
         share = 1.0
         if start is not None:
             axis = known.slot.format.order[0]
-            share = shape[permutation.index(axis)] / max(known.source.shape[axis], 1)
+            share = plain(shape[permutation.index(axis)]) / max(plain(known.source.shape[axis]), 1)
         count = known.count * share
         slot = Slot(made.name, fmt, known.slot.dtypes, most=known.slot.most)
         step = ViewStep(slot, shape, made.body.dtype, made.fill, count, 0.0, 0.0, 0.0,

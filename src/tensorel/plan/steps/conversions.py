@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
 from tensorel.costs import Costs
+from tensorel.ir.given import about
 from tensorel.plan.slot_facts import Known
 from tensorel.storage.format import Format
 from tensorel.storage.levels import Compressed, Dense
@@ -28,13 +27,13 @@ def conversion_cost(known: Known, want: Format, costs: Costs) -> float:
     if want in known.alternatives or want.covers(have):
         return 0.0
     shape = known.source.shape
-    lines = float(shape[want.order[0]]) if want.order else 1.0
+    lines = about([shape[want.order[0]]]) if want.order else 1.0
     far = costs.convert_far if 16 * lines > costs.far_bytes else 0.0  # two words for a line
     if by_kernel(known, want, costs):
         return known.count * (costs.step + costs.bucket + far) + lines * costs.convert_cell \
             + costs.call
     if have.is_dense or want.is_dense:
-        return math.prod(map(float, shape)) * costs.convert_cell + costs.convert_start
+        return about(shape) * costs.convert_cell + costs.convert_start
     if have.order == want.order:
         return known.count * costs.convert + costs.convert_start
     each = far + (costs.convert_sort if len(shape) < 3 else costs.convert_deep)

@@ -12,10 +12,10 @@ smaller vectors."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from tensorel.costs import Costs
+from tensorel.ir.given import about, plain
 from tensorel.ir.nodes import Expr, Index, Read
 from tensorel.kernels.lowering.nest import Assembly, Nest
 from tensorel.kernels.lowering.prefetch import LINE_BYTES, RESULT
@@ -51,14 +51,14 @@ def _result_spread(nest: Nest, operands: Mapping[Read, Known]) -> float:
             or out.coords[-1] != Index(nest.loops[-1]):
         return 0.0
     extents, item = nest.extent, out.dtype.itemsize
-    return _spread(out.coords[-1], item, item * math.prod(
-        [float(extents[name]) for name in out.axes]), operands)
+    return _spread(out.coords[-1], item, item * about(
+        [extents[name] for name in out.axes]), operands)
 
 
 def _row_bytes(known: Known) -> int:
     """Of what lies together at a place that is jumped to: a row, or a cell of a vector."""
     item, order = known.source.dtype.itemsize, known.slot.format.order
-    return item if len(order) == 1 else known.source.shape[order[-1]] * item
+    return item if len(order) == 1 else plain(known.source.shape[order[-1]]) * item
 
 
 def _spread(at: Expr, row: int, bytes_: float, operands: Mapping[Read, Known]) -> float:

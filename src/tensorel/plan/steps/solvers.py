@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from tensorel.algebra import matrices
+from tensorel.ir.given import about
 from tensorel.ir.nodes import Bulk, Const
 from tensorel.kernels.lowering.nest import Slot
 from tensorel.plan.decisions import Option
@@ -35,8 +36,8 @@ def mixing_step(build: StepBuilder, name: str, b: Bulk, args: Sequence[Known], f
     assert b.op.effort is not None
     costs, params = build.costs, b.params
     shapes = [a.source.shape for a in args]
-    count = math.prod([float(n) for n in b.shape])
-    cells = sum([math.prod([float(n) for n in s]) for s in shapes])
+    count = about(b.shape)
+    cells = sum([about(s) for s in shapes])
     cost = cells * costs.convert_cell + 2 * b.op.effort(*shapes, *params) / costs.blas_speed
     size = b.dtype.itemsize
     if b.op is matrices.solve:

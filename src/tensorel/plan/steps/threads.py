@@ -6,11 +6,11 @@ each where all of them add to all of it. So kernels that mostly write stay on on
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 from tensorel.base.records import dataclass
 from tensorel.costs import Costs
+from tensorel.ir.given import about, plain
 from tensorel.kernels.lowering.nest import Assembly, Nest
 
 
@@ -46,9 +46,9 @@ def work_of(nest: Nest, cost: float, read: float, written: float) -> Work:
     out = nest.output
     outer = nest.loops[0] if nest.loops else None
     shared = out.assembly is Assembly.DENSE and (outer is None or outer in nest.reduced)
-    cells = math.prod(float(nest.extent[n]) for n in out.axes) if shared else 0.0
+    cells = about([nest.extent[n] for n in out.axes]) if shared else 0.0
     if out.assembly is Assembly.BUCKET:  # each thread counts its own part
-        cells = float(nest.extent[out.axes[0]])
+        cells = about([nest.extent[out.axes[0]]])
     return Work(cost, read, written, cells, out.assembly in (Assembly.LEVELS, Assembly.LIST))
 
 
@@ -59,7 +59,7 @@ def threads_for(nest: Nest, work: Work, workers: int, costs: Costs, strict: bool
     across = outer is not None and outer in nest.reduced
     if workers == 1 or nest.serial or (across and (assembly is Assembly.LEVELS or strict)):
         return 1
-    most = min(workers, 1 if outer is None else nest.extent[outer])
+    most = min(workers, 1 if outer is None else plain(nest.extent[outer]))
     counts = sorted({*range(2, min(most, 8) + 1), *(most * k // 8 for k in range(1, 9))} - {0, 1})
     best = min(counts, key=lambda t: work.time(t, costs), default=1)
     return best if work.time(best, costs) * costs.thread_gain < work.time(1, costs) else 1

@@ -14,13 +14,13 @@ A second program is not planned where that cannot be:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from tensorel.algebra import ops
+from tensorel.ir.given import about
 from tensorel.ir.nodes import Call, Expr, Lambda, Read, Reduce, Source, postorder
 from tensorel.kernels.lowering.nest import Slot
-from tensorel.plan.definitions import Program, factors_of, inner_reductions, product_of
+from tensorel.plan.definitions import Program, factors_of, inner_reductions
 from tensorel.plan.estimate import Estimator, filled
 from tensorel.plan.logical.normalize import is_infinite
 from tensorel.plan.loops.hoisted_joins import outer_reads
@@ -59,7 +59,7 @@ def may_pay(program: Program, lam: Lambda) -> bool:
 
 
 def _room(e: Expr, extents: dict[str, int]) -> float:
-    return math.prod([float(extents[n]) for n in e.free])
+    return about([extents[n] for n in e.free])
 
 
 def _is_small(s: Call, body: Expr, estimator: Estimator, extents: dict[str, int]) -> bool:
@@ -73,7 +73,7 @@ def _is_small(s: Call, body: Expr, estimator: Estimator, extents: dict[str, int]
     for f in factors_of(body, ops.multiply):
         share = estimator.density(analysis.cover(f).support)
         for r in inner_reductions(f):
-            share = filled(share, float(product_of(r.axes)))
+            share = filled(share, about([a.extent for a in r.axes]))
         asked *= share
     return asked >= room / 2
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from tensorel import rules
 from tensorel.algebra.ops import Operator
+from tensorel.ir.given import about
 from tensorel.ir.nodes import Call, Const, Lambda, Read, Reduce, Source, const, postorder
 from tensorel.kernels.lowering.support import evaluate_constant
 from tensorel.plan.definitions import Definition, Program
@@ -87,7 +88,7 @@ class _Shares:
             return EVERYWHERE
         if t.axes:
             (body,) = kids
-            count = math.prod(float(a.extent) for a in t.axes)
+            count = about([a.extent for a in t.axes])
             return Share(filled(body.density, count), True) if body.zero else EVERYWHERE
         return _applied(t.op, t, kids)
 
@@ -109,8 +110,8 @@ def _points(graph: EGraph, extents: dict[str, int]) -> Callable[[Term], float]:
     def own(t: Term) -> float:
         if t.op is None:
             return LEAF_COST
-        points = math.prod(float(extents.get(n, 1)) for n in t.free)
-        points *= math.prod(float(a.extent) for a in t.axes)
+        points = about([extents.get(n, 1) for n in t.free])
+        points *= about([a.extent for a in t.axes])
         kids: list[Share] = [graph[k].values["share"] for k in t.kids]
         share = kids[0] if t.axes else _applied(t.op, t, kids)
         return points * share.density

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from math import inf, prod, sqrt
 
+from tensorel.ir.given import estimate
 from tensorel.stats.collected import grids
 from tensorel.stats.estimates.bounds import NONE, Constraints, Names, tighten
 from tensorel.stats.estimates.pointset import (
@@ -30,6 +31,7 @@ from tensorel.stats.estimates.polys import (
 )
 
 
+@estimate
 def join(*relations: Relation) -> Relation:
     """The points that are in all: a product of tensors.
 
@@ -119,6 +121,7 @@ def _shared_limit(a: Relation, b: Relation, s: str, fans: tuple[float, float], s
                  a.extents[s])
 
 
+@estimate
 def matches(a: Relation, b: Relation, shared: Names) -> float:
     """The expected number of pairs of points that agree in the shared indices.
 
@@ -196,6 +199,7 @@ def _staying(own: Relation, other: Relation, shared: Names, estimate: float) -> 
     return min(estimate / own.estimate, 1.0) if shared else min(other.estimate, 1.0)
 
 
+@estimate
 def extend(r: Relation, extents: dict[str, int]) -> Relation:
     """Each point with all values of the further indices."""
     missing = {n: e for n, e in extents.items() if n not in r.all}
@@ -204,6 +208,7 @@ def extend(r: Relation, extents: dict[str, int]) -> Relation:
     return join(r, everything(missing))
 
 
+@estimate
 def union(*relations: Relation) -> Relation:
     """The points that are in any: a sum of tensors."""
     extents: dict[str, int] = {}

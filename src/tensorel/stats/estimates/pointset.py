@@ -16,6 +16,7 @@ from math import inf, prod
 from typing import NamedTuple
 
 from tensorel.base.records import cached_property
+from tensorel.ir.given import estimate
 from tensorel.stats.collected.grids import Grids
 from tensorel.stats.estimates.bounds import (
     NONE,
@@ -75,11 +76,13 @@ class Relation:
         return f"Relation({names}: about {self.estimate:.4g}, at most {self.bound:.4g})"
 
     @property
+    @estimate
     def room(self) -> float:
         """The number of all index tuples."""
         return prod(map(float, self.extents.values()))
 
     @property
+    @estimate
     def cardinality(self) -> float:
         """The bound that stands among the constraints; ``bound`` is tighter."""
         if isinstance(self._constraints, Later):
@@ -89,10 +92,12 @@ class Relation:
         return self.constraints[NONE, self.all, 1.0]
 
     @cached_property
+    @estimate
     def limits(self) -> Limits:
         return self._limits(self) if callable(self._limits) else self._limits
 
     @cached_property
+    @estimate
     def constraints(self) -> Constraints:
         held = self._constraints
         return held.work_out() if isinstance(held, Later) else held
@@ -102,6 +107,7 @@ class Relation:
         return Chains(with_bands(self))
 
     @cached_property
+    @estimate
     def bound(self) -> float:
         """At most so many points, always."""
         if not self.all:
@@ -121,12 +127,14 @@ class Relation:
         exact sizes of pairs, are best."""
         return sum(not x and 1 < len(y) < len(self.all) for x, y, _ in self.constraints) > 2
 
+    @estimate
     def degree_bound(self, given: Names) -> float:
         """At most so many values of all other indices occur with one value of ``given``."""
         return min(self.chains.bound(self.all, given),
                    prod([float(self.extents[n]) for n in self.all - given]))
 
 
+@estimate
 def everything(extents: Mapping[str, int]) -> Relation:
     """All index tuples.
 
@@ -145,6 +153,7 @@ def everything(extents: Mapping[str, int]) -> Relation:
     return Relation(dict(extents), size, distinct, polys, polys, constraints, {})
 
 
+@estimate
 def nothing(extents: Mapping[str, int]) -> Relation:
     """No index tuple."""
     constraints: Constraints = {(NONE, frozenset((n,)), 1.0): 0.0 for n in extents}
@@ -153,6 +162,7 @@ def nothing(extents: Mapping[str, int]) -> Relation:
     return Relation(dict(extents), 0.0, dict.fromkeys(extents, 0.0), polys, polys, constraints, {})
 
 
+@estimate
 def rename(r: Relation, names: Mapping[str, str]) -> Relation:
     """With other names of indices; no two may become one."""
 
@@ -175,6 +185,7 @@ def rename(r: Relation, names: Mapping[str, str]) -> Relation:
     return made
 
 
+@estimate
 def renamed_larger(r: Relation, names: Mapping[str, str]) -> Relation:
     """What ``r`` is a projection of, with new names for r's indices; those that were reduced
     step aside from them."""

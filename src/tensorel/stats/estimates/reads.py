@@ -17,6 +17,7 @@ import numpy as np
 from tensorel.base.records import dataclass
 from tensorel.ir.affine import split_affine
 from tensorel.ir.build import int_value
+from tensorel.ir.given import estimate
 from tensorel.ir.nodes import Expr, Index
 from tensorel.stats.collected.count_vectors import Vector
 from tensorel.stats.collected.facts import Axes, Degrees, TensorStats
@@ -56,6 +57,7 @@ def place(axis: int, index: Expr | str) -> Place:
     return Place(axis, index.free, None, 1, int_value(index) if not index.free else None)
 
 
+@estimate
 def of_read(stats: TensorStats, indices: Sequence[Expr | str], extents: Mapping[str, int]
             ) -> Relation:
     """The index tuples at which a read meets a stored entry.
@@ -98,6 +100,7 @@ def of_read(stats: TensorStats, indices: Sequence[Expr | str], extents: Mapping[
     return made
 
 
+@estimate
 def as_stats(r: Relation, axes: Sequence[str]) -> TensorStats:
     """What the bounds of a relation say of the tensor that will hold its points."""
     place_of = {n: k for k, n in enumerate(axes)}

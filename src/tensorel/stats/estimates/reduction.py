@@ -9,6 +9,7 @@ from math import expm1, inf, prod
 
 import numpy as np
 
+from tensorel.ir.given import estimate
 from tensorel.stats.collected import grids
 from tensorel.stats.estimates.bounds import NONE, Constraints, Names, tighten, whole
 from tensorel.stats.estimates.pointset import Later, Limits, Relation, closed, with_bands
@@ -25,6 +26,7 @@ from tensorel.stats.estimates.polys import (
 MAX_PAIRED_INDICES = 6  # relations of more indices keep no bounds between each two of them
 
 
+@estimate
 def reduce_over(r: Relation, names: Collection[str]) -> Relation:
     """The values of the other indices that have a point: a reduction over ``names``."""
     gone = r.all.intersection(names)
@@ -56,6 +58,7 @@ def _sized(r: Relation, keep: Names) -> tuple[float, float, grids.Grids]:
     return min(_filled(r, keep, most, cells), r.estimate, most), most, cells
 
 
+@estimate
 def projected_estimate(r: Relation, names: Collection[str]) -> float:
     """The estimate of ``project(r, names)``, for several of its indices. Relations of many are
     not asked for chains: these are many, and long ones bound little."""
@@ -87,6 +90,7 @@ def _grids_after(r: Relation, keep: Names) -> grids.Grids:
     return {pair: grids.filled(g, r.estimate) for pair, g in made.items()}
 
 
+@estimate
 def project(r: Relation, names: Collection[str]) -> Relation:
     """The values of ``names`` that have a point."""
     return reduce_over(r, r.all.difference(names))
@@ -155,6 +159,7 @@ def _room(r: Relation, keep: Names) -> float:
     return room
 
 
+@estimate
 def in_slices(r: Relation, name: str, share: float) -> Relation:
     """As many points, at a share of the values of an index."""
     other = copy.copy(r)
@@ -162,6 +167,7 @@ def in_slices(r: Relation, name: str, share: float) -> Relation:
     return other
 
 
+@estimate
 def asked_for(r: Relation, name: str) -> Relation:
     """As it looks to somebody who asks at such values of an index alone as it has: as if it had
     all of them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from tensorel.ir.given import estimate
 from tensorel.ir.nodes import Read, Source
 from tensorel.kernels.lowering.support import Formula
 from tensorel.stats.collected.facts import TensorStats
@@ -13,6 +14,7 @@ from tensorel.stats.estimates.pointset import Relation, everything, nothing
 from tensorel.stats.estimates.reads import of_read
 
 
+@estimate
 def points(formula: Formula, extents: Mapping[str, int], of_read: Callable[[Read], Relation]
            ) -> Relation:
     """The points of the loops over ``extents`` at which ``formula`` holds. Its projection onto

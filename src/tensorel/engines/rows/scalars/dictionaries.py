@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from typing import Any
@@ -97,7 +98,7 @@ class Dictionaries:
             return Cell(e.type, const(0, e.type.dtype), const(False, BOOL),
                         np.array([""], object) if e.type is Type.TEXT else None)
         if not varying:
-            found = function(*[a.value for a in e.args if isinstance(a, Literal)])
+            found = computed(e, function, [a.value for a in e.args if isinstance(a, Literal)])
             return self._constant(found, e.type)
         (place,) = varying
         words = cells[place].words
@@ -106,7 +107,7 @@ class Dictionaries:
         made = []
         for word in words.tolist():
             fixed[place] = word
-            made.append(function(*fixed))
+            made.append(computed(e, function, fixed))
         table = vector_of(made, e.type)
         at = convert(cells[place].value, INT64)
         found = self.arrays.cell(table, at)
@@ -157,6 +158,15 @@ class Dictionaries:
         return Call(bound[0], (code, const(bound[1], INT64)))
 
 
+def computed(e: sql.Call, function: Callable[..., Any], args: list[Any]) -> Any:
+    """The value of a function, its errors as ours."""
+    try:
+        return function(*args)
+    except (ValueError, OverflowError, re.error) as error:
+        hint = "TRY_CAST gives null where a text is no such value" if e.function == "cast" else None
+        raise ValueError_(f"sql: {e.function}: {error}", hint=hint) from None
+
+
 def evaluated(e: sql.Call, combinations: list[tuple[Any, ...]]) -> Vector:
     """A function of each combination of the arguments that are no literals; null where one is."""
     function = meaning(e)
@@ -165,11 +175,7 @@ def evaluated(e: sql.Call, combinations: list[tuple[Any, ...]]) -> Vector:
     for given in combinations:
         values = iter(given)
         args = [a.value if isinstance(a, Literal) else next(values) for a in e.args]
-        try:
-            made.append(None if None in args else function(*args))
-        except ValueError as error:
-            raise ValueError_(f"sql: {e.function}: {error}",
-                              hint="TRY_CAST gives null where a text is no such value") from None
+        made.append(None if None in args else computed(e, function, args))
     return vector_of(made, e.type)
 
 

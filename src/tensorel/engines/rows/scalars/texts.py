@@ -16,8 +16,8 @@ _EPOCH = dt.datetime(1970, 1, 1)
 
 
 def _substring(text: str, start: int, length: int | None = None) -> str:
-    """From 1 on; negative starts count from the end."""
-    first = start - 1 if start > 0 else max(len(text) + start, 0) if start < 0 else -1
+    """From 1 on; negative starts count from the end, and may lie before the beginning."""
+    first = len(text) + start if start < 0 else start - 1
     if length is None:
         return text[max(first, 0):]
     if length < 0:
