@@ -83,6 +83,7 @@ class RayCluster(Cluster):
         self._looked = 0.0
         self._done, self._flops, self._seconds = 0, 0.0, 0.0
         self._stuck: tuple[float, set[int]] = (0.0, set())  # tasks to be looked at, and when
+        self._patience = PATIENCE
         self._name, self._order = uuid.uuid4().hex, 0
         self._dropped = Dropped(self._name)
         remote = self._ray.remote(run)
@@ -335,8 +336,9 @@ class RayCluster(Cluster):
                 ledger.lie_at(n, sites or {min(self._living)})
         again = ledger.again({t for t, site in flying.items() if site in dead or (
             t in self._broken and (dead or t in ripe))}, lost)
-        self._stuck = (time.monotonic() + PATIENCE, self._waiting_for(at) - set(again))
         self._send_anew(ledger.to_make(lost), again)
+        self._patience = PATIENCE
+        self._stuck = (time.monotonic() + PATIENCE, self._waiting_for(at))
 
     def _waiting_for(self, at: dict[int, set[int]]) -> set[int]:
         """Tasks to which one of these results has not come."""
@@ -345,16 +347,14 @@ class RayCluster(Cluster):
             for n in self._ledger.tasks[t].needs)}
 
     def _unstick(self) -> None:
-        """A pull from a node that died does not end: tasks that still wait for one ask anew. They
-        have not begun, so that they can be cancelled."""
+        """A pull from a node that died does not end, for all tasks of a site that ask for the same:
+        those that still wait for one ask anew, after twice as long each time."""
         ledger, flying = self._ledger, self._ledger.flying
         tasks = {t for t in self._stuck[1] if t in flying}
-        self._stuck = (0.0, set())
         needs = {n for t in tasks for n in ledger.tasks[t].needs if n not in flying}
         tasks &= self._waiting_for(self._where(needs))
-        for n in tasks:
-            with suppress(Exception):
-                self._ray.cancel(self._refs[n])
+        self._patience *= 2
+        self._stuck = (time.monotonic() + self._patience, tasks)
         if tasks:
             self._send_anew([], ledger.again(tasks, set()))
 
@@ -369,8 +369,10 @@ class RayCluster(Cluster):
         for ref, n in list(self._reports.items()):
             if n in sent:
                 del self._reports[ref]
-        for n in again:
-            self._broken.pop(n, None)
+        for n in again:  # they wait for what is lost or does not come: none of them has begun
+            if self._broken.pop(n, None) is None and ledger.flying[n] in self._living:
+                with suppress(Exception):
+                    self._ray.cancel(self._refs[n])
         homeless = [ledger.tasks[n] for n in
                     made + [n for n in again if ledger.flying[n] not in self._living]]
         order = [ledger.tasks[n] for n in (*made, *ledger.flying)]
