@@ -375,8 +375,8 @@ def test_damaged_catalogs_are_told(made: Path) -> None:
         (made / name).write_bytes(data)
         with pytest.raises(tr.errors.DatabaseError, match=name):
             tr.connect(made)
-    (made / name).write_bytes(head.replace(b'"tensorel": 2', b'"tensorel": 4') + b"\n" + body)
-    with pytest.raises(tr.errors.DatabaseError, match=r"version 4.*\n.*update"):
+    (made / name).write_bytes(head.replace(b'"tensorel": 2', b'"tensorel": 5') + b"\n" + body)
+    with pytest.raises(tr.errors.DatabaseError, match=r"version 5.*\n.*update"):
         tr.connect(made)
     (made / name).write_bytes(good)
     with tr.connect(made) as db:
