@@ -77,6 +77,15 @@ def test_every_form(name: str) -> None:
     assert (len(texts) > 1) == (name != "other kernel"), texts
 
 
+def test_blocks_of_every_length() -> None:
+    """59, 69, 94 and 116 are lengths that no number of overlapping blocks covers to the end."""
+    for n in (24, 25, 58, 59, 69, 94, 116):
+        assert tr.asarray(V[:n]).max().item() == V[:n].max()
+        for name in ("min", "max", "sum"):
+            assert np.allclose(getattr(tr.windows(V, n), name)(axis=-1).to_numpy(),
+                               of_windows(V, (n,), name)), (n, name)
+
+
 def forms(tensor: Any) -> str:
     return " ".join(tensor.explain().rules)
 

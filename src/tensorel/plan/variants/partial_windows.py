@@ -249,8 +249,7 @@ def _shapes(n: int, size: int, overlap: bool) -> Iterator[tuple[int, int, int]]:
     """Sizes of blocks, how far apart they begin, and how many there are."""
     if overlap:
         steps = -(-(n - size) // size)
-        if steps and (n - size) % steps == 0:
-            yield size, (n - size) // steps, steps + 1
+        yield size, (n - size) // steps, steps + 1
     else:
         yield size, size, n // size
 
