@@ -293,7 +293,8 @@ LIMITS = ((formulas, "MAX_SHAPES"), (evaluation, "MAX_PLANS"), (formulas, "MAX_R
           (programs, "MAX_REMEMBERED"))
 
 
-@pytest.mark.parametrize("limits", [LIMITS[:1], LIMITS[1:3], LIMITS], ids=["shapes", "plans", "all"])
+@pytest.mark.parametrize("limits", [LIMITS[:1], LIMITS[1:3], LIMITS],
+                         ids=["shapes", "plans", "all"])
 def test_what_is_forgotten_is_found_out_again(monkeypatch: pytest.MonkeyPatch,
                                               limits: tuple[tuple[Any, str], ...]) -> None:
     """More lengths than are remembered, the first of them among the last."""
