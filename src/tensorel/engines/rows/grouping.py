@@ -25,7 +25,7 @@ from tensorel.ir.build import convert
 from tensorel.ir.nodes import INT64, Call, Expr, const
 from tensorel.sql.aggregates import ORDERED
 from tensorel.sql.algebra import Aggregate, AggregateCall, SortKey
-from tensorel.sql.intervals import WHOLE, interval
+from tensorel.sql.intervals import WHOLE
 from tensorel.sql.scalars import Call as SqlCall
 from tensorel.sql.scalars import Column, Scalar, is_null, negated
 from tensorel.sql.scalars import both as conjunction
@@ -360,13 +360,9 @@ class _Updates:
 
     def _is_small(self, e: Scalar) -> bool:
         """Whether a sum of values surely has 64 bits."""
-        def bounds(c: Column) -> tuple[int, int] | None:
-            vector = self.frame.cells[c].vector
-            return None if vector is None else vector.bounds
-
-        known = interval(e, bounds) if e.type is Type.INTEGER else (0, 1)
+        known = self.lowering.of(e).span if e.type is Type.INTEGER else (0, 1)
         rows = MANY if self.frame.expands else self.frame.count
-        return known is not None and max(map(abs, known)) * rows < WHOLE
+        return max(map(abs, known)) * rows < WHOLE
 
     def _position(self, c: AggregateCall, cell: Cell, where: Expr | None) -> _Maker:
         """The first row that has a value."""

@@ -7,6 +7,7 @@ are false: null is neither, and the connectives of three-valued logic are those 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,12 +18,14 @@ from tensorel.engines.rows.frames import Arrays, Cell, both, null_cell
 from tensorel.engines.rows.scalars import times
 from tensorel.engines.rows.scalars.comparing import MANY, among, compared
 from tensorel.engines.rows.scalars.dictionaries import Dictionaries
+from tensorel.engines.rows.scalars.overflowing import overflow, written
 from tensorel.engines.rows.vectors import words_of
 from tensorel.ir.build import convert
 from tensorel.ir.nodes import BOOL, INT64, Call, Expr, const
 from tensorel.language.scalars import call
 from tensorel.sql import scalars as sql
 from tensorel.sql.functions import FIELDS
+from tensorel.sql.intervals import LIMITS, image, is_beyond, may_overflow, operands
 from tensorel.sql.scalars import Column, Literal, Scalar
 from tensorel.sql.types import Type
 
@@ -83,8 +86,17 @@ class Lowering:
             return self.cells[e]
         found = self._cells.get(e)
         if found is None:
-            found = self._cells[e] = self._literal(e) if isinstance(e, Literal) else self._call(e)
+            found = self._cells[e] = self._literal(e) if isinstance(e, Literal) else self._known(e)
         return found
+
+    def _known(self, e: sql.Call) -> Cell:
+        """The value of a call, with bounds where its arguments have some."""
+        found = self._call(e)
+        over = operands(e) if e.type in (Type.INTEGER, Type.DATE) else None
+        if over is None:
+            return found
+        low, high = image(e, [self.of(v).span for v in over])
+        return replace(found, known=(max(low, LIMITS[0]), min(high, LIMITS[1])))
 
     def _literal(self, e: Literal) -> Cell:
         if e.value is None or e.type is Type.INTERVAL:
@@ -93,7 +105,8 @@ class Lowering:
             return Cell(e.type, const(0, INT64), None, words_of([str(e.value)]))
         if e.type is Type.BOOLEAN:
             return Cell(e.type, const(bool(e.value), BOOL))
-        return Cell(e.type, self.arrays.number(e.value, e.type.dtype))
+        known = (e.value, e.value) if isinstance(e.value, int) else None
+        return Cell(e.type, self.arrays.number(e.value, e.type.dtype), known=known)
 
     def _call(self, e: sql.Call) -> Cell:
         if e.type is Type.BOOLEAN and e.function not in ("coalesce", "case", "cast"):
@@ -127,7 +140,13 @@ class Lowering:
             present = Call(ops.not_equal, (convert(cells[1].value, INT64), zero))
             if not (isinstance(e.args[1], Literal) and e.args[1].value):
                 valid = both(valid, present)
-        return Cell(e.type, self._value(e, [c.value for c in cells]), valid)
+        value = self._value(e, [c.value for c in cells])
+        if may_overflow(e) and is_beyond(e, [c.span for c in cells]):
+            bad = overflow(e.function, [c.value for c in cells], value)
+            if valid is not None:
+                bad = Call(ops.bitwise_and, (valid, bad))
+            value = self.arrays.checked(value, bad, written(e))
+        return Cell(e.type, value, valid)
 
     def _value(self, e: sql.Call, args: list[Expr]) -> Expr:
         name, dtype = e.function, e.type.dtype
