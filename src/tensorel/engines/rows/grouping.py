@@ -18,7 +18,7 @@ from tensorel.engines.rows.frames import ROW, Cell, Frame, both, from_vectors
 from tensorel.engines.rows.keys import Digits, comparable, digits_in, digits_of
 from tensorel.engines.rows.matrices import is_matrix_sum, leaves_of, summed
 from tensorel.engines.rows.ordered_aggregates import ordered
-from tensorel.engines.rows.pipelines import Update
+from tensorel.engines.rows.updates import Update
 from tensorel.engines.rows.vectors import Array, Vector
 from tensorel.errors import ArithmeticError_
 from tensorel.ir.build import convert
@@ -27,7 +27,7 @@ from tensorel.sql.aggregates import ORDERED
 from tensorel.sql.algebra import Aggregate, AggregateCall, SortKey
 from tensorel.sql.intervals import WHOLE
 from tensorel.sql.scalars import Call as SqlCall
-from tensorel.sql.scalars import Column, Scalar, is_null, negated
+from tensorel.sql.scalars import Scalar, is_null, negated
 from tensorel.sql.scalars import both as conjunction
 from tensorel.sql.types import Type
 from tensorel.storage.key_matching import group_ids

@@ -15,7 +15,6 @@ from tensorel import config
 from tensorel.algebra import ops
 from tensorel.algebra.ops import FLOAT64
 from tensorel.base import memory_regions
-from tensorel.base.records import dataclass
 from tensorel.engines.rows.frames import (
     ROW,
     Arrays,
@@ -28,9 +27,10 @@ from tensorel.engines.rows.frames import (
     moved_step,
     step_parts,
 )
+from tensorel.engines.rows.updates import Update, merged, parts_of, reduced
 from tensorel.engines.rows.vectors import Array
 from tensorel.errors import MemoryLimitError
-from tensorel.ir.build import convert, plus, times
+from tensorel.ir.build import plus, times
 from tensorel.ir.nodes import INT64, Call, DType, Expr, Local, Read, Source, const
 from tensorel.kernels.loopir import statements
 from tensorel.kernels.loopir.statements import (
@@ -56,56 +56,6 @@ _ZERO = const(0, INT64)
 MIN_THREADED_ROWS = 1 << 15
 RANGES_PER_WORKER = 4
 MAX_GROUP_BYTES = 1 << 28  # of accumulators of all threads
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Update:
-    """What a row does to its group: a monoid with a value, where ``condition`` holds. ``start``: of
-    a group without rows."""
-
-    op: ops.Operator
-    value: Expr
-    condition: Expr | None = None
-
-    @property
-    def dtype(self) -> DType:
-        return FLOAT64 if self.value.dtype.kind == "f" else INT64
-
-    @property
-    def start(self) -> object:
-        if self.op in (ops.add, ops.multiply):
-            return int(self.op is ops.multiply)
-        if self.dtype is FLOAT64:
-            return np.nan if self.op is ops.minimum else -np.inf
-        limits = np.iinfo(np.int64)
-        return limits.max if self.op is ops.minimum else limits.min
-
-    def combined(self, old: Expr) -> Expr:
-        """nan is above all other numbers: the least is no nan where there is another value."""
-        value = convert(self.value, self.dtype)
-        if self.op is ops.minimum and self.dtype is FLOAT64:
-            less = Call(ops.logical_or, (Call(ops.less, (value, old)), Call(ops.isnan, (old,))))
-            return Call(ops.where, (less, value, old))
-        return Call(self.op, (old, value))
-
-    def where_it_holds(self, old: Expr) -> Expr:
-        """The same for all rows. Sums get zeros: a loop adds terms in any order, and does not
-        know what else depends on the sum before."""
-        if self.condition is None:
-            return self.combined(old)
-        if self.op is ops.add:
-            zero = const(0, self.dtype)
-            term = Call(ops.where, (self.condition, convert(self.value, self.dtype), zero))
-            return Call(ops.add, (old, term))
-        return Call(ops.where, (self.condition, self.combined(old), old))
-
-    @property
-    def ufunc(self) -> np.ufunc:
-        """The same of accumulators."""
-        if self.op is ops.minimum and self.dtype is FLOAT64:
-            return np.fmin
-        return {ops.add: np.add, ops.multiply: np.multiply, ops.minimum: np.minimum,
-                ops.maximum: np.maximum}[self.op]
 
 
 class Pipelines:
@@ -231,7 +181,7 @@ class Pipelines:
             table = tables[u.dtype]
             store = Store(table, place, u.combined(Read(table, (place,))))
             sink.append(store if u.condition is None else If(u.condition, (store,)))
-        parts = [group, *_parts(updates)]
+        parts = [group, *parts_of(updates)]
         body = self._loop(frame, tuple(sink), parts, self._of_updates(updates, group))
         size = 8 * groups * len(updates)
         require(size, f"{len(updates)} aggregates of {groups} groups")
@@ -244,7 +194,7 @@ class Pipelines:
         spans = self._spans(frame.count, workers)
         self._each(len(spans), lambda k, worker: calls[worker](*spans[k], self.control), workers)
         found = [dict(zip(tables, m)) for m in made]
-        return _merged(found, updates, widths)
+        return merged(found, updates, widths)
 
     def _totals(self, frame: Frame, updates: Sequence[Update]) -> list[Array]:
         """Without groups: accumulators are variables."""
@@ -254,7 +204,7 @@ class Pipelines:
         for s, u in zip(sums, self._plain_updates(updates)):
             sink.append(Assign(s, u.where_it_holds(s)))
         outs = [statements.array(f"out{k}", u.dtype) for k, u in enumerate(updates)]
-        parts = _parts(updates)
+        parts = parts_of(updates)
         body = (*first, *self._loop(frame, tuple(sink), parts, self._of_updates(updates)),
                 *[Store(o, const(0, INT64), s) for o, s in zip(outs, sums)])
         kernel, arrays, numbers = self._kernel(body, frame, parts, outs, ())
@@ -262,7 +212,7 @@ class Pipelines:
         made = [[np.empty(len(spans), u.dtype)] for u in updates]
         self._each(len(spans), lambda k, worker: kernel.bind(
             [*[m[0][k:k + 1] for m in made], *arrays], (), numbers)(*spans[k], self.control))
-        return [_reduced(u, m[0]) for u, m in zip(updates, made)]
+        return [reduced(u, m[0]) for u, m in zip(updates, made)]
 
     def running(self, rows: int, new: Expr, updates: Sequence[Update]) -> list[Array]:
         """For each update its value in all rows of a group up to each row. Groups lie one after the
@@ -275,7 +225,7 @@ class Pipelines:
             change = Assign(s, u.combined(s))
             sink += [change if u.condition is None else If(u.condition, (change,)),
                      Store(o, ROW, s)]
-        frame, parts = Frame(rows, (), {}), [new, *_parts(updates)]
+        frame, parts = Frame(rows, (), {}), [new, *parts_of(updates)]
         body = (*first, *self._loop(frame, tuple(sink), parts, self._of_updates(updates)))
         kernel, arrays, numbers = self._kernel(body, frame, parts, outs, ())
         made = [memory_regions.empty(rows, u.dtype) for u in updates]
@@ -372,10 +322,6 @@ def _wrapped(step: Step, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             return (For(step.target, step.low, step.high, body),)
 
 
-def _parts(updates: Sequence[Update]) -> list[Expr]:
-    return [e for u in updates for e in (u.value, u.condition) if e is not None]
-
-
 def _in_order(expressions: Sequence[Expr]) -> list[object]:
     """Locals and sources by first mention, so that equal queries make equal kernels."""
     seen: set[object] = set()
@@ -396,23 +342,3 @@ def _in_order(expressions: Sequence[Expr]) -> list[object]:
                 found.append(e.tensor)
             stack += reversed(e.indices)
     return found
-
-
-def _merged(found: list[dict[DType, Array]], updates: Sequence[Update], widths: dict[DType, int]
-            ) -> list[Array]:
-    """The accumulators of all threads in one, each update for itself."""
-    offsets = dict.fromkeys(widths, 0)
-    result = []
-    for u in updates:
-        k, w = offsets[u.dtype], widths[u.dtype]
-        offsets[u.dtype] += 1
-        parts = [f[u.dtype][k::w] for f in found]
-        out = np.ascontiguousarray(parts[0])
-        for p in parts[1:]:
-            out = np.asarray(u.ufunc(out, p))
-        result.append(out)
-    return result
-
-
-def _reduced(u: Update, parts: Array) -> Array:
-    return np.asarray([u.ufunc.reduce(parts)], u.dtype)

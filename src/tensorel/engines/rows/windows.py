@@ -18,7 +18,7 @@ from tensorel.engines.rows.compacting import Rows
 from tensorel.engines.rows.frames import ROW, Each, Frame
 from tensorel.engines.rows.keys import comparable
 from tensorel.engines.rows.ordering import permutation, words_of_column
-from tensorel.engines.rows.pipelines import Update
+from tensorel.engines.rows.updates import Update
 from tensorel.engines.rows.vectors import Array, Vector, concatenated
 from tensorel.ir.nodes import INT64
 from tensorel.sql.algebra import Window, WindowCall

@@ -13,12 +13,23 @@ import numpy as np
 
 from tensorel.algebra import ops
 from tensorel.algebra.ops import FLOAT64
-from tensorel.base.records import dataclass
 from tensorel.engines.rows.frames import Arrays, Cell, both, null_cell
 from tensorel.engines.rows.scalars import times
 from tensorel.engines.rows.scalars.comparing import MANY, among, compared
 from tensorel.engines.rows.scalars.dictionaries import Dictionaries
 from tensorel.engines.rows.scalars.overflowing import overflow, written
+from tensorel.engines.rows.scalars.truths import (
+    FALSE,
+    TRUE,
+    Truth,
+    chosen,
+    conjunction,
+    disjunction,
+    either,
+    negation,
+    truth_of,
+    where,
+)
 from tensorel.engines.rows.vectors import words_of
 from tensorel.ir.build import convert
 from tensorel.ir.nodes import BOOL, INT64, Call, Expr, const
@@ -29,44 +40,11 @@ from tensorel.sql.intervals import LIMITS, image, is_beyond, may_overflow, opera
 from tensorel.sql.scalars import Column, Literal, Scalar
 from tensorel.sql.types import Type
 
-TRUE, FALSE = const(True, BOOL), const(False, BOOL)
 _REAL = {"sqrt": ops.sqrt, "cbrt": ops.cbrt, "ln": ops.log, "exp": ops.exp, "sin": ops.sin,
          "cos": ops.cos, "tan": ops.tan, "asin": ops.arcsin, "acos": ops.arccos,
          "atan": ops.arctan, "sinh": ops.sinh, "cosh": ops.cosh, "tanh": ops.tanh}
 _ARITHMETIC = {"+": ops.add, "-": ops.subtract, "*": ops.multiply}
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Truth:
-    """Whether a test is true, and whether it is false; None: where it is not true."""
-
-    true: Expr
-    false: Expr | None = None
-
-    @property
-    def fails(self) -> Expr:
-        return negation(self.true) if self.false is None else self.false
-
-
-def negation(e: Expr) -> Expr:
-    return Call(ops.logical_not, (e,))
-
-
-def conjunction(a: Expr, b: Expr) -> Expr:
-    if a is TRUE or b is TRUE:
-        return b if a is TRUE else a
-    return Call(ops.logical_and, (a, b))
-
-
-def disjunction(a: Expr, b: Expr) -> Expr:
-    if a is FALSE or b is FALSE:
-        return b if a is FALSE else a
-    return Call(ops.logical_or, (a, b))
-
-
-def chosen(test: Expr, a: Expr, b: Expr) -> Expr:
-    return a if a is b else Call(ops.where, (test, a, b))
 
 
 class Lowering:
@@ -268,14 +246,14 @@ class Lowering:
         values = self._branches([*e.args[1:-1:2], e.args[-1]])
         found = values[-1]
         for test, cell in zip(reversed(tests), reversed(values[:-1])):
-            found = _either(test, cell, found, e.type)
+            found = either(test, cell, found, e.type)
         return found
 
     def _coalesce(self, e: sql.Call) -> Cell:
         cells = self._branches(list(e.args))
         found = cells[-1]
         for cell in reversed(cells[:-1]):
-            found = cell if cell.valid is None else _either(cell.valid, cell, found, e.type)
+            found = cell if cell.valid is None else either(cell.valid, cell, found, e.type)
         return found
 
     def _extreme(self, e: sql.Call) -> Cell:
@@ -304,7 +282,7 @@ class Lowering:
 
     def _truth(self, e: Scalar) -> Truth:
         if not isinstance(e, sql.Call):
-            return _truth_of(self.of(e))
+            return truth_of(self.of(e))
         match e.function:
             case "and":
                 return self._connected(e, conjunction, disjunction)
@@ -327,12 +305,12 @@ class Lowering:
                 return Truth(mark, conjunction(negation(mark), negation(unknown)))
             case "is nan":
                 cell = self.of(e.args[0])
-                return _where(call(ops.isnan, convert(cell.value, FLOAT64)), cell.valid)
+                return where(call(ops.isnan, convert(cell.value, FLOAT64)), cell.valid)
         if e.function in COMPARISONS:
             return self._compared(e)
         if e.function in ("case", "coalesce", "cast"):
-            return _truth_of(self.of(e))
-        return _truth_of(self.dictionaries.call(e, [self.of(a) for a in e.args]))
+            return truth_of(self.of(e))
+        return truth_of(self.dictionaries.call(e, [self.of(a) for a in e.args]))
 
     def _connected(self, e: sql.Call, of_true: Callable[[Expr, Expr], Expr],
                    of_false: Callable[[Expr, Expr], Expr]) -> Truth:
@@ -353,13 +331,13 @@ class Lowering:
         if cell.words is not None and len(literals) == len(equal):
             wanted = {a.value for a in literals}
             table = np.array([w in wanted for w in cell.words.tolist()], bool)
-            found = _where(self.arrays.read(table, cell.value), cell.valid)
+            found = where(self.arrays.read(table, cell.value), cell.valid)
             if None in wanted:  # what is not found may be the null
                 return Truth(found.true, FALSE)
             return found
         if len(literals) == len(equal) > MANY:
             there = [a.value for a in literals if a.value is not None]
-            found = _where(among(self.arrays, cell, there), cell.valid)
+            found = where(among(self.arrays, cell, there), cell.valid)
             return found if len(there) == len(literals) else Truth(found.true, FALSE)
         parts = [self.test(t) for t in equal]
         true, false = parts[0].true, parts[0].false
@@ -372,7 +350,7 @@ class Lowering:
     def _compared(self, e: sql.Call) -> Truth:
         a, b = (self.of(x) for x in e.args)
         found = self._order(e.function, e.args, a, b)
-        return _where(found, both(a.valid, b.valid))
+        return where(found, both(a.valid, b.valid))
 
     def _order(self, sign: str, args: tuple[Scalar, ...], a: Cell, b: Cell) -> Expr:
         if a.words is not None and b.words is not None:
@@ -389,26 +367,6 @@ class Lowering:
         first, second = (TRUE if c.valid is None else c.valid for c in (a, b))
         none = negation(disjunction(first, second))
         return disjunction(none, conjunction(conjunction(first, second), same))
-
-
-def _truth_of(cell: Cell) -> Truth:
-    return _where(cell.value, cell.valid)
-
-
-def _where(value: Expr, valid: Expr | None) -> Truth:
-    if valid is None:
-        return Truth(value)
-    return Truth(conjunction(valid, value), conjunction(valid, negation(value)))
-
-
-def _either(test: Expr, a: Cell, b: Cell, type_: Type) -> Cell:
-    """``a`` where the test holds, else ``b``."""
-    valid: Expr | None = None
-    if a.valid is not None or b.valid is not None:
-        first, second = (TRUE if c.valid is None else c.valid for c in (a, b))
-        valid = chosen(test, first, second)
-    values = [convert(c.value, type_.dtype) for c in (a, b)]
-    return Cell(type_, chosen(test, values[0], values[1]), valid, a.words)
 
 
 _NAMES = {
