@@ -18,9 +18,9 @@ from tensorel.engines.rows.frames import ROW, Cell, Frame, both, from_vectors
 from tensorel.engines.rows.keys import Digits, comparable, digits_in, digits_of
 from tensorel.engines.rows.matrices import is_matrix_sum, leaves_of, summed
 from tensorel.engines.rows.ordered_aggregates import ordered
+from tensorel.engines.rows.overflows import sum_overflow
 from tensorel.engines.rows.updates import Update
 from tensorel.engines.rows.vectors import Array, Vector
-from tensorel.errors import ArithmeticError_
 from tensorel.ir.build import convert
 from tensorel.ir.nodes import INT64, Call, Expr, const
 from tensorel.sql.aggregates import ORDERED
@@ -235,8 +235,7 @@ class _Maker:
             return self._picked(found[0], there, rows, frame)
         if name == "sum":
             if len(found) > 1 and bool((np.abs(found[1]) > LARGEST_SUM).any()):
-                raise ArithmeticError_("sql: a sum of whole numbers has more than 64 bits",
-                                       hint="sum them as CAST(x AS DOUBLE)")
+                raise sum_overflow()
             return Vector(result, found[0], there)
         if name in ("avg", *_SQUARES):
             assert counts is not None

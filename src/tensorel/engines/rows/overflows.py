@@ -101,6 +101,12 @@ class Overflows:
                                    hint="compute it with CAST(x AS DOUBLE)")
 
 
+def sum_overflow() -> ArithmeticError_:
+    """The error of a sum that does not fit."""
+    return ArithmeticError_("sql: a sum of whole numbers has more than 64 bits",
+                            hint="sum them as CAST(x AS DOUBLE)")
+
+
 def _together(a: Expr | None, b: Expr | None) -> Expr | None:
     if a is None or b is None:
         return b if a is None else a
