@@ -133,7 +133,8 @@ def test_one_row_of_many(threads: int) -> None:
     many = pd.DataFrame({"a": values})
     with tr.options(threads=threads):
         for text in ("SELECT a + 1 FROM t", "SELECT a + 1 AS c FROM t WHERE a > 3",
-                     "SELECT MAX(a + 1) FROM t", "SELECT a % 10 AS g, MAX(a + 1) FROM t GROUP BY g"):
+                     "SELECT MAX(a + 1) FROM t",
+                     "SELECT a % 10 AS g, MAX(a + 1) FROM t GROUP BY g"):
             assert rows_of(text, t=many) is None
         assert rows_of("SELECT MAX(a + 1) FROM t WHERE a < 1000000", t=many) == [(200_000,)]
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from tensorel.algebra import ops
 from tensorel.base.records import dataclass
-from tensorel.engines.rows.overflows import Overflows
+from tensorel.engines.rows.overflows import Overflows, parts_first
 from tensorel.engines.rows.vectors import Array, Vector, Words
 from tensorel.ir.build import convert
 from tensorel.ir.nodes import BOOL, INT64, Call, DType, Expr, Local, Read, Source, const
@@ -155,14 +155,9 @@ class Arrays:
 def moved(e: Expr, values: Mapping[Expr, Expr]) -> Expr:
     """``e`` with other expressions in place of locals."""
     memo: dict[Expr, Expr] = dict(values)
-
-    def go(x: Expr) -> Expr:
-        found = memo.get(x)
-        if found is None:
-            found = memo[x] = with_parts(x, go)
-        return found
-
-    return go(e)
+    for x in parts_first(e, memo):
+        memo[x] = with_parts(x, memo.__getitem__)
+    return memo[e]
 
 
 def moved_cell(cell: Cell, values: Mapping[Expr, Expr], valid: Expr | None = None) -> Cell:

@@ -7,6 +7,8 @@ rows that get there, and where the branches above want the value. Bounds exclude
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator
+
 from tensorel.algebra import ops
 from tensorel.errors import ArithmeticError_
 from tensorel.ir.nodes import INT64, Call, Expr, Local, Read, const
@@ -42,33 +44,34 @@ class Overflows:
         """The expression without marks."""
         if not self.marks:
             return e
-        found = self._plain.get(e)
-        if found is None:
-            found = self._plain[e] = self.plain(e.args[2]) if (
-                isinstance(e, Call) and self._is_mark(e)) else with_parts(e, self.plain)
-        return found
+        self._visit(e)
+        return self._plain[e]
+
+    def _visit(self, e: Expr) -> None:
+        """Both forms of an expression and all inside; expressions may be deep."""
+        for x in parts_first(e, self._plain):
+            self._plain[x] = self._plain[x.args[2]] if isinstance(x, Call) and (
+                self._is_mark(x)) else with_parts(x, self._plain.__getitem__)
+            self._wanted[x] = self._of(x)
 
     def only_where(self, there: Expr, e: Expr) -> Expr:
         """The expression at a place that need not be a row: its marks count where it is."""
+        if not self.marks:
+            return e
         memo: dict[Expr, Expr] = {}
-
-        def go(x: Expr) -> Expr:
-            if x not in memo:
-                new = with_parts(x, go)
-                if isinstance(new, Call) and self._is_mark(new):
-                    bad, *rest = new.args
-                    new = Call(ops.where, (Call(ops.bitwise_and, (there, bad)), *rest))
-                memo[x] = new
-            return memo[x]
-
-        return go(e) if self.marks else e
+        for x in parts_first(e, memo):
+            new = with_parts(x, memo.__getitem__)
+            if isinstance(new, Call) and self._is_mark(new):
+                bad, *rest = new.args
+                new = Call(ops.where, (Call(ops.bitwise_and, (there, bad)), *rest))
+            memo[x] = new
+        return memo[e]
 
     def wanted(self, *expressions: Expr) -> Expr | None:
         """The marks that computing the expressions meets, as bits of a number; None if none."""
         found: Expr | None = None
         for e in expressions if self.marks else ():
-            if e not in self._wanted:
-                self._wanted[e] = self._of(e)
+            self._visit(e)
             found = _together(found, self._wanted[e])
         return found
 
@@ -99,6 +102,21 @@ class Overflows:
             text = self.texts[(found & -found).bit_length() - 1]
             raise ArithmeticError_(f"sql: {text} has more than 64 bits",
                                    hint="compute it with CAST(x AS DOUBLE)")
+
+
+def parts_first(e: Expr, known: Container[Expr]) -> Iterator[Expr]:
+    """What is not known yet of an expression, parts first; what comes is known from then on."""
+    stack = [e]
+    while stack:
+        x = stack[-1]
+        parts = x.args if isinstance(x, Call) else x.indices if isinstance(x, Read) else ()
+        below = [p for p in parts if p not in known]
+        if x in known or not below:
+            stack.pop()
+            if x not in known:
+                yield x
+        else:
+            stack += below
 
 
 def sum_overflow() -> ArithmeticError_:
