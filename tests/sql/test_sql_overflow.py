@@ -68,6 +68,8 @@ def of_duckdb(text: str, **relations: Any) -> list[tuple[Any, ...]] | None:
     "SELECT a + b FROM t WHERE k > 1 UNION SELECT a FROM t",
     "SELECT MAX(a + b) OVER (PARTITION BY k) FROM t",
     "SELECT 9223372036854775807 + 1", "SELECT 9223372036854775807 * -1",
+    "SELECT ROUND(a, 0), ROUND(a, 3) FROM t", "SELECT ROUND(a, -1) FROM t",
+    "SELECT ROUND(a, -2), ROUND(a, -17), ROUND(k - 5, -1) FROM t WHERE k = 2",
     "SELECT SUM(a + b) FROM t", "SELECT SUM(a * b) FROM t WHERE k = 3",
 ])
 def test_the_ends_as_in_duckdb(text: str) -> None:
@@ -95,6 +97,12 @@ def test_rows_without_a_partner_compute_nothing() -> None:
     found = tr.sql(f"SELECT x.k, y.c FROM x LEFT JOIN {right} ON x.k = y.k ORDER BY 1",
                    x=pd.DataFrame({"k": [3, 9]}), t=T)
     assert found.rows() == [(3, 10), (9, None)]
+
+
+def test_long_expressions() -> None:
+    text = " + ".join(["a"] * 150)
+    assert tr.sql(f"SELECT {text} FROM t WHERE k = 3", t=T).rows() == [(750,)]
+    assert rows_of(f"SELECT {text} FROM t WHERE k = 2", t=T) is None
 
 
 def test_the_error_names_the_expression() -> None:

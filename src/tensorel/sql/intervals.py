@@ -41,9 +41,10 @@ def operands(e: Call) -> tuple[Scalar, ...] | None:
     """The arguments whose values say between which the result lies; None: nothing says that."""
     if e.function in FIXED or (e.function == "cast" and e.args[0].type is Type.BOOLEAN):
         return ()
-    if e.function not in _RULES or (e.function == "round" and len(e.args) > 1):
+    if e.function not in _RULES:
         return None
-    values = {"case": (*e.args[1::2], e.args[-1]), "nullif": e.args[:1]}.get(e.function, e.args)
+    values = {"case": (*e.args[1::2], e.args[-1]), "nullif": e.args[:1], "round": e.args[:1]}.get(
+        e.function, e.args)
     whole = (Type.INTEGER, Type.NULL, Type.DATE) if e.function in ("+", "-") else (
         Type.INTEGER, Type.NULL)
     return values if all(v.type in whole for v in values) else None
@@ -107,9 +108,10 @@ _RULES: dict[str, Callable[[list[Interval]], Interval]] = {
     "*": _product, "negative": lambda k: (-k[0][1], -k[0][0]), "abs": _magnitude,
     "//": _quotient, "%": _remainder,
     "case": _hull, "coalesce": _hull, "greatest": _hull, "least": _hull, "nullif": _hull,
-    "cast": _hull, "floor": _hull, "ceil": _hull, "trunc": _hull, "round": _hull,
+    "cast": _hull, "floor": _hull, "ceil": _hull, "trunc": _hull,
+    "round": lambda k: (k[0][0] - 10**18, k[0][1] + 10**18),
 }
-_GROWING = ("+", "-", "*", "negative", "abs", "//")
+_GROWING = ("+", "-", "*", "negative", "abs", "//", "round")
 #: Results whatever the arguments are: parts of times have 55 bits at most, as years do.
 FIXED: dict[str, Interval] = {"sign": (-1, 1), **{
     f: (-(2**55), 2**55) for f in FIELDS if f != "epoch"}}

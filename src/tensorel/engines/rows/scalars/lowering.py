@@ -44,6 +44,7 @@ _REAL = {"sqrt": ops.sqrt, "cbrt": ops.cbrt, "ln": ops.log, "exp": ops.exp, "sin
          "cos": ops.cos, "tan": ops.tan, "asin": ops.arcsin, "acos": ops.arccos,
          "atan": ops.arctan, "sinh": ops.sinh, "cosh": ops.cosh, "tanh": ops.tanh}
 _ARITHMETIC = {"+": ops.add, "-": ops.subtract, "*": ops.multiply}
+_TENS = 10 ** np.arange(19)
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 
 
@@ -64,12 +65,12 @@ class Lowering:
             return self.cells[e]
         found = self._cells.get(e)
         if found is None:
-            found = self._cells[e] = self._literal(e) if isinstance(e, Literal) else self._known(e)
+            found = self._cells[e] = self._literal(e) if isinstance(e, Literal) else (
+                self._bounded(e, self._call(e)))
         return found
 
-    def _known(self, e: sql.Call) -> Cell:
+    def _bounded(self, e: sql.Call, found: Cell) -> Cell:
         """The value of a call, with bounds where its arguments have some."""
-        found = self._call(e)
         over = operands(e) if e.type in (Type.INTEGER, Type.DATE) else None
         if over is None:
             return found
@@ -195,16 +196,31 @@ class Lowering:
     def _round(self, e: sql.Call, args: list[Expr]) -> Expr:
         """Halves go away from zero."""
         scale: Expr | None = None
+        if not e.type.is_real:
+            return args[0] if len(args) == 1 else self._round_whole(args[0], args[1])
         if len(args) == 2:
             scale = Call(ops.power, (const(10.0), convert(args[1], FLOAT64)))
-        elif not e.type.is_real:
-            return args[0]
         x = convert(args[0], FLOAT64)
         scaled = x if scale is None else Call(ops.multiply, (x, scale))
         up = Call(ops.floor, (Call(ops.add, (Call(ops.absolute, (scaled,)), const(0.5))),))
         signed = Call(ops.copysign, (up, scaled))
         found = signed if scale is None else Call(ops.divide, (signed, scale))
         return convert(found, e.type.dtype)
+
+    def _round_whole(self, x: Expr, digits: Expr) -> Expr:
+        """Whole numbers exactly: to the multiple of a power of ten that is nearest."""
+        most = len(_TENS) - 1
+        cut = Call(ops.maximum, (digits, const(-len(_TENS), INT64)))
+        at = Call(ops.negative, (Call(ops.minimum, (cut, const(0, INT64))),))
+        ten = self.arrays.read(_TENS, Call(ops.minimum, (at, const(most, INT64))), INT64)
+        rest = Call(ops.remainder, (x, ten))  # from below
+        down = times.sub(x, rest)
+        beyond = times.sub(ten, rest)
+        less = Call(ops.less, (x, const(0, INT64)))
+        up = chosen(less, Call(ops.greater, (rest, beyond)),
+                    Call(ops.greater_equal, (rest, beyond)))
+        found = chosen(up, times.add(down, ten), down)
+        return chosen(Call(ops.greater, (at, const(most, INT64))), const(0, INT64), found)
 
     def _log_to(self, e: sql.Call, args: list[Expr]) -> Expr:
         op = {"log2": ops.log2, "log10": ops.log10}[e.function]

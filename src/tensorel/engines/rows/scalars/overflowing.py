@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tensorel.algebra import ops
+from tensorel.algebra.ops import FLOAT64
 from tensorel.ir.build import convert
 from tensorel.ir.nodes import INT64, Call, Expr, const
 from tensorel.ir.overflows import is_lowest, wrapped, wrapped_product
@@ -25,6 +26,9 @@ def overflow(function: str, args: Sequence[Expr], result: Expr) -> Expr:
         case "//":
             back = Call(ops.equal, (b, const(-1, INT64)))
             return Call(ops.bitwise_and, (is_lowest(a), back))
+        case "round":
+            moved = Call(ops.subtract, (convert(a, FLOAT64), convert(result, FLOAT64)))
+            return Call(ops.greater, (Call(ops.absolute, (moved,)), const(2.0**62)))
     return is_lowest(a)
 
 
