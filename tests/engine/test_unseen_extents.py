@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 import tensorel as tr
 from measures import calls
+from tensorel.engines import evaluation, formulas, programs
 from tensorel.engines.in_process import engine
 from tensorel.errors import MemoryLimitError, ShapeError
 from tensorel.kernels.runtime import compiled
@@ -286,3 +287,23 @@ def test_lazy_slices_are_pickled() -> None:
     a = tr.asarray(sp.csr_array(matrix(9)))
     for n in (8, 9, 10):
         same(pickle.loads(pickle.dumps(a[:n] @ a)), matrix(9)[:n] @ matrix(9))
+
+
+LIMITS = ((formulas, "MAX_SHAPES"), (evaluation, "MAX_PLANS"), (formulas, "MAX_RECORDS"),
+          (programs, "MAX_REMEMBERED"))
+
+
+@pytest.mark.parametrize("limits", [LIMITS[:1], LIMITS[1:3], LIMITS],
+                         ids=["shapes", "plans", "all"])
+def test_what_is_forgotten_is_found_out_again(monkeypatch: pytest.MonkeyPatch,
+                                              limits: tuple[tuple[Any, str], ...]) -> None:
+    """More lengths than are remembered, the first of them among the last."""
+    for module, name in limits:
+        monkeypatch.setattr(module, name, 2)
+    a, x = matrix(10), np.arange(24.0)
+    t, v = tr.asarray(sp.csr_array(a)), tr.asarray(x)
+    for n in (8, 9, 10, 11, 12, 8, 13, 8, 9, 14, 15, 8, 2, 20, 8, 16, 8):
+        for k in (0, 3, n % 5):
+            same(t[k : k + n] @ v, a[k : k + n] @ x)
+            same((t[k : k + n] * 2 + 1)[:, :n].sum(axis=0),
+                 (a[k : k + n] * 2 + 1)[:, :n].sum(axis=0))

@@ -88,7 +88,7 @@ class Formula:
         found = self._shapes.get(extents)
         if found is not None:
             return found
-        given = self.given(values, extents)
+        given = [values[k] for k in self._given[1]]
         bare = [v.value for v in given]
         for record, rule in self._rules:
             numbers = Numbers(record, bare)

@@ -163,6 +163,7 @@ def _spelled(x: object) -> object:
 
 
 Interval = tuple[int, int]
+ASKED_BEFORE_WRITTEN = 4  # times that the same guards were asked
 _MONOTONE = frozenset((operator.add, operator.sub, operator.mul))  # in each argument
 _ORDERS = frozenset((operator.lt, operator.le, operator.gt, operator.ge))
 _EQUALITIES = frozenset((operator.eq, operator.ne))
@@ -180,6 +181,8 @@ class Record:
         self.steps: list[tuple[Callable[..., Any], tuple[Any, ...]] | None] = [None] * len(numbers)
         self._given = [Given(self, k, raw) for k, raw in enumerate(numbers)]
         self._known: dict[object, Given] = {}
+        self._check: tuple[int, Callable[[dict[int, Any]], bool]] | None = None
+        self._asked = self._asked_guards = 0
         self.numbers = tuple(self._given)
 
     def is_estimating(self) -> bool:
@@ -219,6 +222,22 @@ class Record:
             self.guards[found.at] = truth
         return truth
 
+    def check(self) -> tuple[int, Callable[[dict[int, Any]], bool]] | None:
+        """How many guards there are, and a function that asks all of them, of numbers by their
+        places, to which it adds what it computes; None while guards may be added.
+
+        The steps that guards need are written as one function: a call for each of them costs
+        several times what the steps do."""
+        with _lock:
+            count = len(self.guards)
+            if self._check is not None and self._check[0] == count:
+                return self._check
+            self._asked = self._asked + 1 if self._asked_guards == count else 0
+            self._asked_guards = count
+            if self._asked >= ASKED_BEFORE_WRITTEN:
+                self._check = count, _written(self.steps, dict(self.guards))
+                return self._check
+        return None
 
     def _interval(self, x: Any) -> Interval | None:
         if type(x) is Given:
@@ -248,6 +267,35 @@ class Record:
         if f in _EQUALITIES:
             return a[1] < b[0] or b[1] < a[0]
         return len({f(x, y) for x in a for y in b}) == 1
+
+
+def _written(steps: Sequence[tuple[Callable[..., Any], tuple[Any, ...]] | None],
+             guards: Mapping[int, bool]) -> Callable[[dict[int, Any]], bool]:
+    """A function of numbers by their places that computes the steps which guards need, in order,
+    and says whether all guards come out the same."""
+    needed: set[int] = set()
+    stack = list(guards)
+    while stack:
+        at = stack.pop()
+        if at not in needed:
+            needed.add(at)
+            stack += [a.at for a in (steps[at] or (None, ()))[1] if type(a) is Given]
+    names: dict[str, Any] = {}
+    lines = ["def check(found):"]
+    for at in sorted(needed):  # a step follows those that it rests on
+        step = steps[at]
+        if step is None:
+            lines.append(f"    v{at} = found[{at}]")
+        else:
+            f, args = step
+            names |= {f"f{at}": f} | {f"c{at}_{k}": a for k, a in enumerate(args)}
+            given = [f"v{a.at}" if type(a) is Given else f"c{at}_{k}" for k, a in enumerate(args)]
+            lines.append(f"    v{at} = found[{at}] = f{at}({', '.join(given)})")
+        if at in guards:
+            lines.append(f"    if {'not ' if guards[at] else ''}v{at}: return False")
+    exec("\n".join([*lines, "    return True"]), names)
+    check: Callable[[dict[int, Any]], bool] = names["check"]
+    return check
 
 
 class Numbers:
@@ -280,13 +328,19 @@ class Numbers:
         if len(guards) == self._guarded:
             return True
         known = self._guarded
-        asked = list(guards.items())[known:]
+        written = self.record.check() if not known else None
         try:
             with np.errstate(all="ignore"):
+                if written is not None:
+                    if not written[1](self._found):
+                        return False
+                    self._guarded = written[0]
+                    return True
+                asked = list(guards.items())[known:]
                 for at, truth in asked:
                     if bool(self._at(at)) is not truth:
                         return False
-        except (ArithmeticError, ValueError, TypeError):
+        except Exception:  # planning with these numbers would have gone another way
             return False
         self._guarded = known + len(asked)
         return True
