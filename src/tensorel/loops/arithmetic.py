@@ -6,6 +6,7 @@ import numpy as np
 
 from tensorel.algebra import ops
 from tensorel.algebra.ops import BOOL, FLOAT64, INT64, DType
+from tensorel.ir import overflows
 from tensorel.ir.build import convert
 from tensorel.ir.nodes import Call, Const, Expr, const
 from tensorel.loops import functions, syntax, wrong
@@ -144,14 +145,15 @@ class Arithmetic(Expressions):
                     isinstance(b, Const) and b.value != -1):
                 a, b = self.hold(a), self.hold(b)
                 last = call(ops.equal, b, const(-1, INT64))
-                self.check(call(ops.logical_and, wrong.is_lowest(a), last), Wrong.OVERFLOW, e.line)
+                bad = call(ops.logical_and, overflows.is_lowest(a), last)
+                self.check(bad, Wrong.OVERFLOW, e.line)
             return Call(op, (a, b))
         if name in ("&", "|", "^") or (fits and name in ("+", "-", "*")):
             return Call(op, (a, b))
         a, b = self.hold(a), self.hold(b)
         if name in ("+", "-"):
             found = self.hold(Call(op, (a, b)))
-            self.check(wrong.wrapped(op, a, b, found), Wrong.OVERFLOW, e.line)
+            self.check(overflows.wrapped(op, a, b, found), Wrong.OVERFLOW, e.line)
             return found
         if name in ("<<", ">>"):
             return self._shift(e, op, a, b)
@@ -276,7 +278,7 @@ class Arithmetic(Expressions):
         if t == PY_INT and op in (ops.negative, ops.absolute) and not self.has(e, Fact.FITS) and \
                 not self.has(arg, Fact.FITS):
             value = self.hold(value)
-            self.check(wrong.is_lowest(value), Wrong.OVERFLOW, e.line)
+            self.check(overflows.is_lowest(value), Wrong.OVERFLOW, e.line)
         return Call(op, (value,))
 
     def _cast(self, arg: syntax.Expr, own: Scalar, dtype: DType) -> Expr:

@@ -71,11 +71,6 @@ def is_zero(e: Expr) -> Expr:
     return call(ops.equal, e, const(0, e.dtype))
 
 
-def is_lowest(e: Expr) -> Expr:
-    """The lowest int64, which alone has no opposite."""
-    return call(ops.less, e, const(-_LAST, INT64))
-
-
 def outside(e: Expr, low: int, high: int) -> Expr:
     """A whole number is below the one or above the other."""
     if e.dtype == INT64 and low < -_LAST:
@@ -94,13 +89,6 @@ def too_far(x: Expr, factor: int, added: int) -> Expr:
     ends = [(sign * _LAST - added, factor) for sign in ((-1, 1) if factor > 0 else (1, -1))]
     low, high = -(-ends[0][0] // ends[0][1]), ends[1][0] // ends[1][1]
     return outside(x, max(low, -_LAST - 1), min(high, _LAST))
-
-
-def wrapped(op: ops.Operator, a: Expr, b: Expr, result: Expr) -> Expr:
-    """A sum or difference of int64 has overflowed: its sign is impossible."""
-    first = call(ops.bitwise_xor, a, b if op is ops.subtract else result)
-    second = call(ops.bitwise_xor, b if op is ops.add else a, result)
-    return negative(call(ops.bitwise_and, first, second))
 
 
 #: Products of doubles above this are taken for overflows; the exact limit is 0.05% higher.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -168,7 +169,11 @@ class Rows:
         if nullable:
             there = is_row(at)
             from_here = {ROW: clamped(at)}
-        return {c: moved_cell(cell, from_here, there) for c, cell in frame.cells.items()}
+        found = {c: moved_cell(cell, from_here, there) for c, cell in frame.cells.items()}
+        if there is not None and self.arrays.overflows.marks:
+            return {c: replace(cell, value=self.arrays.overflows.only_where(there, cell.value))
+                    for c, cell in found.items()}
+        return found
 
 
 def is_row(at: Expr) -> Expr:

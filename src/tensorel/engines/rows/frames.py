@@ -15,11 +15,13 @@ import numpy as np
 
 from tensorel.algebra import ops
 from tensorel.base.records import dataclass
+from tensorel.engines.rows.overflows import Overflows, parts_first
 from tensorel.engines.rows.vectors import Array, Vector, Words
 from tensorel.ir.build import convert
 from tensorel.ir.nodes import BOOL, INT64, Call, DType, Expr, Local, Read, Source, const
 from tensorel.ir.replacing import with_parts
 from tensorel.kernels.loopir import statements
+from tensorel.sql.intervals import LIMITS, Interval
 from tensorel.sql.scalars import Column
 from tensorel.sql.types import Type
 
@@ -57,13 +59,22 @@ Step: TypeAlias = Place | Test | Each
 @dataclass(frozen=True, eq=False, slots=True)
 class Cell:
     """A column of a frame. ``valid``: None where it is never null. ``vector``: where it comes from
-    as it is, with its bounds."""
+    as it is, with its bounds. ``known``: the bounds of a whole number that is computed."""
 
     type: Type
     value: Expr
     valid: Expr | None = None
     words: Words | None = None
     vector: Vector | None = None
+    known: Interval | None = None
+
+    @property
+    def span(self) -> Interval:
+        """Between which numbers whole values lie."""
+        found = self.known
+        if found is None and self.vector is not None:
+            found = self.vector.bounds
+        return LIMITS if found is None else found
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -97,6 +108,7 @@ class Arrays:
         self._known: dict[int, Source] = {}
         self.data: dict[Source, Array] = {}
         self.numbers: dict[Local, object] = {}
+        self.overflows = Overflows()
         self._fresh = count()
         self._alive: list[Array] = []  # those whose numbers are known
 
@@ -126,6 +138,10 @@ class Arrays:
         self.numbers[local] = value
         return convert(local, dtype)
 
+    def checked(self, value: Expr, bad: Expr, text: str) -> Expr:
+        """A value that is an error where ``bad`` holds in a row that wants it."""
+        return self.overflows.marked(value, bad, text)
+
     def local(self, name: str, dtype: DType = INT64) -> Local:
         return Local(f"{name}{next(self._fresh)}", dtype)
 
@@ -139,20 +155,16 @@ class Arrays:
 def moved(e: Expr, values: Mapping[Expr, Expr]) -> Expr:
     """``e`` with other expressions in place of locals."""
     memo: dict[Expr, Expr] = dict(values)
-
-    def go(x: Expr) -> Expr:
-        found = memo.get(x)
-        if found is None:
-            found = memo[x] = with_parts(x, go)
-        return found
-
-    return go(e)
+    for x in parts_first(e, memo):
+        memo[x] = with_parts(x, memo.__getitem__)
+    return memo[e]
 
 
 def moved_cell(cell: Cell, values: Mapping[Expr, Expr], valid: Expr | None = None) -> Cell:
     """A cell at another place; ``valid``: where there is a row at all."""
     inner = None if cell.valid is None else moved(cell.valid, values)
-    return Cell(cell.type, moved(cell.value, values), both(valid, inner), cell.words, cell.vector)
+    return Cell(cell.type, moved(cell.value, values), both(valid, inner), cell.words, cell.vector,
+                cell.known)
 
 
 def both(a: Expr | None, b: Expr | None) -> Expr | None:
@@ -206,4 +218,4 @@ def from_vectors(arrays: Arrays, rows: int, columns: Mapping[Column, Vector]) ->
 def null_cell(type_: Type) -> Cell:
     """Null in each row."""
     words = np.array([""], object) if type_ is Type.TEXT else None
-    return Cell(type_, const(0, type_.dtype), const(False, BOOL), words)
+    return Cell(type_, const(0, type_.dtype), const(False, BOOL), words, None, (0, 0))

@@ -18,16 +18,16 @@ from tensorel.engines.rows.frames import ROW, Cell, Frame, both, from_vectors
 from tensorel.engines.rows.keys import Digits, comparable, digits_in, digits_of
 from tensorel.engines.rows.matrices import is_matrix_sum, leaves_of, summed
 from tensorel.engines.rows.ordered_aggregates import ordered
-from tensorel.engines.rows.pipelines import Update
+from tensorel.engines.rows.overflows import sum_overflow
+from tensorel.engines.rows.updates import Update
 from tensorel.engines.rows.vectors import Array, Vector
-from tensorel.errors import ArithmeticError_
 from tensorel.ir.build import convert
 from tensorel.ir.nodes import INT64, Call, Expr, const
 from tensorel.sql.aggregates import ORDERED
 from tensorel.sql.algebra import Aggregate, AggregateCall, SortKey
-from tensorel.sql.intervals import WHOLE, interval
+from tensorel.sql.intervals import WHOLE
 from tensorel.sql.scalars import Call as SqlCall
-from tensorel.sql.scalars import Column, Scalar, is_null, negated
+from tensorel.sql.scalars import Scalar, is_null, negated
 from tensorel.sql.scalars import both as conjunction
 from tensorel.sql.types import Type
 from tensorel.storage.key_matching import group_ids
@@ -235,8 +235,7 @@ class _Maker:
             return self._picked(found[0], there, rows, frame)
         if name == "sum":
             if len(found) > 1 and bool((np.abs(found[1]) > LARGEST_SUM).any()):
-                raise ArithmeticError_("sql: a sum of whole numbers has more than 64 bits",
-                                       hint="sum them as CAST(x AS DOUBLE)")
+                raise sum_overflow()
             return Vector(result, found[0], there)
         if name in ("avg", *_SQUARES):
             assert counts is not None
@@ -360,13 +359,9 @@ class _Updates:
 
     def _is_small(self, e: Scalar) -> bool:
         """Whether a sum of values surely has 64 bits."""
-        def bounds(c: Column) -> tuple[int, int] | None:
-            vector = self.frame.cells[c].vector
-            return None if vector is None else vector.bounds
-
-        known = interval(e, bounds) if e.type is Type.INTEGER else (0, 1)
+        known = self.lowering.of(e).span if e.type is Type.INTEGER else (0, 1)
         rows = MANY if self.frame.expands else self.frame.count
-        return known is not None and max(map(abs, known)) * rows < WHOLE
+        return max(map(abs, known)) * rows < WHOLE
 
     def _position(self, c: AggregateCall, cell: Cell, where: Expr | None) -> _Maker:
         """The first row that has a value."""

@@ -15,7 +15,6 @@ from tensorel import config
 from tensorel.algebra import ops
 from tensorel.algebra.ops import FLOAT64
 from tensorel.base import memory_regions
-from tensorel.base.records import dataclass
 from tensorel.engines.rows.frames import (
     ROW,
     Arrays,
@@ -25,11 +24,13 @@ from tensorel.engines.rows.frames import (
     Step,
     Test,
     locals_in,
+    moved_step,
     step_parts,
 )
+from tensorel.engines.rows.updates import Update, merged, parts_of, reduced
 from tensorel.engines.rows.vectors import Array
 from tensorel.errors import MemoryLimitError
-from tensorel.ir.build import convert, plus, times
+from tensorel.ir.build import plus, times
 from tensorel.ir.nodes import INT64, Call, DType, Expr, Local, Read, Source, const
 from tensorel.kernels.loopir import statements
 from tensorel.kernels.loopir.statements import (
@@ -50,59 +51,11 @@ from tensorel.storage.limits import require
 
 _LO, _HI = Local("lo", INT64), Local("hi", INT64)
 _COUNT = Local("count", INT64)
+_WRONG, _FOUND = Local("wrong", INT64), statements.array("wrongs", INT64)
+_ZERO = const(0, INT64)
 MIN_THREADED_ROWS = 1 << 15
 RANGES_PER_WORKER = 4
 MAX_GROUP_BYTES = 1 << 28  # of accumulators of all threads
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Update:
-    """What a row does to its group: a monoid with a value, where ``condition`` holds. ``start``: of
-    a group without rows."""
-
-    op: ops.Operator
-    value: Expr
-    condition: Expr | None = None
-
-    @property
-    def dtype(self) -> DType:
-        return FLOAT64 if self.value.dtype.kind == "f" else INT64
-
-    @property
-    def start(self) -> object:
-        if self.op in (ops.add, ops.multiply):
-            return int(self.op is ops.multiply)
-        if self.dtype is FLOAT64:
-            return np.nan if self.op is ops.minimum else -np.inf
-        limits = np.iinfo(np.int64)
-        return limits.max if self.op is ops.minimum else limits.min
-
-    def combined(self, old: Expr) -> Expr:
-        """nan is above all other numbers: the least is no nan where there is another value."""
-        value = convert(self.value, self.dtype)
-        if self.op is ops.minimum and self.dtype is FLOAT64:
-            less = Call(ops.logical_or, (Call(ops.less, (value, old)), Call(ops.isnan, (old,))))
-            return Call(ops.where, (less, value, old))
-        return Call(self.op, (old, value))
-
-    def where_it_holds(self, old: Expr) -> Expr:
-        """The same for all rows. Sums get zeros: a loop adds terms in any order, and does not
-        know what else depends on the sum before."""
-        if self.condition is None:
-            return self.combined(old)
-        if self.op is ops.add:
-            zero = const(0, self.dtype)
-            term = Call(ops.where, (self.condition, convert(self.value, self.dtype), zero))
-            return Call(ops.add, (old, term))
-        return Call(ops.where, (self.condition, self.combined(old), old))
-
-    @property
-    def ufunc(self) -> np.ufunc:
-        """The same of accumulators."""
-        if self.op is ops.minimum and self.dtype is FLOAT64:
-            return np.fmin
-        return {ops.add: np.add, ops.multiply: np.multiply, ops.minimum: np.minimum,
-                ops.maximum: np.maximum}[self.op]
 
 
 class Pipelines:
@@ -111,6 +64,8 @@ class Pipelines:
     def __init__(self, arrays: Arrays) -> None:
         self.arrays = arrays
         self.control = Control(config.current().memory)
+        self.overflows = arrays.overflows
+        self.found = np.zeros(1, np.int64)  # marks that were met
 
     # -- rows --------------------------------------------------------------------------------
     def collect(self, frame: Frame, values: Sequence[Expr]) -> tuple[int, list[Array]]:
@@ -127,10 +82,10 @@ class Pipelines:
         compact = frame.is_compact
         report = statements.array("report", INT64)
         at: Expr = ROW if compact else _COUNT
-        sink: list[Stmt] = [Store(o, at, v) for o, v in zip(outs, values)]
+        sink: list[Stmt] = [Store(o, at, v) for o, v in zip(outs, self._plain(values))]
         if not compact:
             sink.append(Assign(_COUNT, plus(_COUNT, 1)))
-        body = self._loop(frame, tuple(sink), values)
+        body = self._loop(frame, tuple(sink), values, self.overflows.wanted(*values))
         written = list(outs)
         if not compact:
             body = (Assign(_COUNT, _LO), *body,
@@ -181,9 +136,10 @@ class Pipelines:
         require(sum(v.dtype.itemsize for v in values) * total,
                 f"{len(values)} columns of {total} rows")
         outs = [statements.array(f"out{k}", v.dtype) for k, v in enumerate(values)]
-        sink = (*[Store(o, _COUNT, v) for o, v in zip(outs, values)],
+        sink = (*[Store(o, _COUNT, v) for o, v in zip(outs, self._plain(values))],
                 Assign(_COUNT, plus(_COUNT, 1)))
-        body = (Assign(_COUNT, Read(start, (zero,))), *self._loop(frame, sink, values))
+        body = (Assign(_COUNT, Read(start, (zero,))), *self._loop(
+            frame, sink, values, self.overflows.wanted(*values)))
         made = [memory_regions.empty(total, v.dtype) for v in values]
         writing, arrays, numbers = self._kernel(body, frame, values, (*outs, start), ())
         self._each(len(spans), lambda k, worker: writing.bind(
@@ -194,7 +150,8 @@ class Pipelines:
         """Any number of rows for each that is visited: into buffers that grow."""
         values = values or [const(True)]
         table = tuple([Buffer(f"out{k}", v.dtype) for k, v in enumerate(values)])
-        body = self._loop(frame, (Append(table, tuple(values)),), values)
+        body = self._loop(frame, (Append(table, tuple(self._plain(values))),), values,
+                          self.overflows.wanted(*values))
         kernel, arrays, numbers = self._kernel(body, frame, values, (), (table,))
         spans = self._spans(frame.count)
         made = [[GrowBuffer(b.dtype) for b in table] for _ in spans]
@@ -216,16 +173,16 @@ class Pipelines:
         widths = {d: sum(u.dtype is d for u in updates) for d in kinds}
         tables = {d: statements.array(f"groups_{d.name}", d) for d, w in widths.items() if w}
         number, sink = Local("group", INT64), list[Stmt]()
-        sink.append(Assign(number, group))
+        sink.append(Assign(number, self.overflows.plain(group)))
         offsets = dict.fromkeys(tables, 0)
-        for u in updates:
+        for u in self._plain_updates(updates):
             place = plus(times(number, widths[u.dtype]), offsets[u.dtype])
             offsets[u.dtype] += 1
             table = tables[u.dtype]
             store = Store(table, place, u.combined(Read(table, (place,))))
             sink.append(store if u.condition is None else If(u.condition, (store,)))
-        parts = [group, *_parts(updates)]
-        body = self._loop(frame, tuple(sink), parts)
+        parts = [group, *parts_of(updates)]
+        body = self._loop(frame, tuple(sink), parts, self._of_updates(updates, group))
         size = 8 * groups * len(updates)
         require(size, f"{len(updates)} aggregates of {groups} groups")
         workers = max(min(config.current().workers, MAX_GROUP_BYTES // max(size, 1),
@@ -237,25 +194,25 @@ class Pipelines:
         spans = self._spans(frame.count, workers)
         self._each(len(spans), lambda k, worker: calls[worker](*spans[k], self.control), workers)
         found = [dict(zip(tables, m)) for m in made]
-        return _merged(found, updates, widths)
+        return merged(found, updates, widths)
 
     def _totals(self, frame: Frame, updates: Sequence[Update]) -> list[Array]:
         """Without groups: accumulators are variables."""
         sums = [Local(f"sum{k}", u.dtype) for k, u in enumerate(updates)]
         first = [Assign(s, const(u.start, u.dtype)) for s, u in zip(sums, updates)]
         sink: list[Stmt] = []
-        for s, u in zip(sums, updates):
+        for s, u in zip(sums, self._plain_updates(updates)):
             sink.append(Assign(s, u.where_it_holds(s)))
         outs = [statements.array(f"out{k}", u.dtype) for k, u in enumerate(updates)]
-        parts = _parts(updates)
-        body = (*first, *self._loop(frame, tuple(sink), parts),
+        parts = parts_of(updates)
+        body = (*first, *self._loop(frame, tuple(sink), parts, self._of_updates(updates)),
                 *[Store(o, const(0, INT64), s) for o, s in zip(outs, sums)])
         kernel, arrays, numbers = self._kernel(body, frame, parts, outs, ())
         spans = self._spans(frame.count)
         made = [[np.empty(len(spans), u.dtype)] for u in updates]
         self._each(len(spans), lambda k, worker: kernel.bind(
             [*[m[0][k:k + 1] for m in made], *arrays], (), numbers)(*spans[k], self.control))
-        return [_reduced(u, m[0]) for u, m in zip(updates, made)]
+        return [reduced(u, m[0]) for u, m in zip(updates, made)]
 
     def running(self, rows: int, new: Expr, updates: Sequence[Update]) -> list[Array]:
         """For each update its value in all rows of a group up to each row. Groups lie one after the
@@ -264,29 +221,48 @@ class Pipelines:
         outs = [statements.array(f"out{k}", u.dtype) for k, u in enumerate(updates)]
         first: list[Stmt] = [Assign(s, const(u.start, u.dtype)) for s, u in zip(sums, updates)]
         sink: list[Stmt] = [If(new, tuple(first))]
-        for s, u, o in zip(sums, updates, outs):
+        for s, u, o in zip(sums, self._plain_updates(updates), outs):
             change = Assign(s, u.combined(s))
             sink += [change if u.condition is None else If(u.condition, (change,)),
                      Store(o, ROW, s)]
-        frame, parts = Frame(rows, (), {}), [new, *_parts(updates)]
-        body = (*first, *self._loop(frame, tuple(sink), parts))
+        frame, parts = Frame(rows, (), {}), [new, *parts_of(updates)]
+        body = (*first, *self._loop(frame, tuple(sink), parts, self._of_updates(updates)))
         kernel, arrays, numbers = self._kernel(body, frame, parts, outs, ())
         made = [memory_regions.empty(rows, u.dtype) for u in updates]
         self._each(1, lambda k, worker: kernel.bind([*made, *arrays], (), numbers)(
             0, rows, self.control))
         return made
 
+    # -- whole numbers that overflow -----------------------------------------------------------
+    def _plain(self, values: Sequence[Expr]) -> list[Expr]:
+        return [self.overflows.plain(v) for v in values]
+
+    def _plain_updates(self, updates: Sequence[Update]) -> list[Update]:
+        plain = self.overflows.plain
+        return [Update(u.op, plain(u.value), None if u.condition is None else plain(u.condition))
+                for u in updates]
+
+    def _of_updates(self, updates: Sequence[Update], *others: Expr) -> Expr | None:
+        """The marks that updates meet."""
+        return self.overflows.wanted(*others, *[
+            u.value if u.condition is None else Call(
+                ops.where, (u.condition, u.value, const(0, u.value.dtype))) for u in updates])
+
+    def _plain_step(self, step: Step) -> Step:
+        return moved_step(step, {e: self.overflows.plain(e) for e in step_parts(step)})
+
     # -- kernels -----------------------------------------------------------------------------
-    def _loop(self, frame: Frame, sink: tuple[Stmt, ...], used: Iterable[Expr]
-              ) -> tuple[Stmt, ...]:
-        """The loop over rows, with the steps that are needed."""
+    def _loop(self, frame: Frame, sink: tuple[Stmt, ...], used: Iterable[Expr],
+              wrong: Expr | None = None) -> tuple[Stmt, ...]:
+        """The loop over rows, with the steps that are needed. ``wrong``: the marks of values."""
         needed = locals_in(used)
-        body = sink
+        body = (*_noted(wrong), *sink)
         for step in reversed(frame.steps):
             if isinstance(step, Place) and step.target not in needed:
                 continue
             needed |= locals_in(step_parts(step))
-            body = _wrapped(step, body)
+            wrong = self.overflows.wanted(*step_parts(step))
+            body = (*_noted(wrong), *_wrapped(self._plain_step(step), body))
         return (For(ROW, _LO, _HI, body),)
 
     def _kernel(self, body: tuple[Stmt, ...], frame: Frame, used: Iterable[Expr],
@@ -296,11 +272,17 @@ class Pipelines:
         read = _in_order([*[p for s in frame.steps for p in step_parts(s)], *used])
         sources = [e for e in read if isinstance(e, Source) and e in self.arrays.data]
         numbers = [e for e in read if isinstance(e, Local) and e in self.arrays.numbers]
+        found = []
+        if not self.overflows.marks.keys().isdisjoint([e for e in read if isinstance(e, Local)]):
+            written, found = [*written, _FOUND], [self.found]
+            bits = Call(ops.bitwise_or, (Read(_FOUND, (_ZERO,)), _WRONG))
+            body = (Assign(_WRONG, _ZERO), *body, If(
+                Call(ops.not_equal, (_WRONG, _ZERO)), (Store(_FOUND, _ZERO, bits),)))
         kernel = Kernel("rows", (*written, *sources), frozenset(str(w.data) for w in written),
                         tables, tuple(numbers), _LO, _HI, body)
         settings = config.current()
         made = compile(kernel, False, settings.disk_cache, settings.effort, settings.bounds)
-        return (made, [self.arrays.data[s] for s in sources],
+        return (made, [*found, *[self.arrays.data[s] for s in sources]],
                 [self.arrays.numbers[n] for n in numbers])
 
     def _spans(self, rows: int, workers: int | None = None) -> list[tuple[int, int]]:
@@ -316,6 +298,7 @@ class Pipelines:
         tasks = [lambda worker, k=k: task(k, worker) for k in range(count)]
         status = run_ranges(tasks, limit, self.control, small=count == 1)
         if status is Status.DONE:
+            self.overflows.check(int(self.found[0]))
             return
         if status in (Status.NO_MEMORY, Status.OVER_LIMIT):
             raise MemoryLimitError(
@@ -323,6 +306,10 @@ class Pipelines:
                 limit=config.current().memory, step="join",
                 hint="join on more columns, aggregate first, or raise tr.options(memory=...)")
         raise KeyboardInterrupt
+
+
+def _noted(wrong: Expr | None) -> tuple[Stmt, ...]:
+    return () if wrong is None else (Assign(_WRONG, Call(ops.bitwise_or, (_WRONG, wrong))),)
 
 
 def _wrapped(step: Step, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -333,10 +320,6 @@ def _wrapped(step: Step, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             return (If(step.condition, body),)
         case Each():
             return (For(step.target, step.low, step.high, body),)
-
-
-def _parts(updates: Sequence[Update]) -> list[Expr]:
-    return [e for u in updates for e in (u.value, u.condition) if e is not None]
 
 
 def _in_order(expressions: Sequence[Expr]) -> list[object]:
@@ -359,23 +342,3 @@ def _in_order(expressions: Sequence[Expr]) -> list[object]:
                 found.append(e.tensor)
             stack += reversed(e.indices)
     return found
-
-
-def _merged(found: list[dict[DType, Array]], updates: Sequence[Update], widths: dict[DType, int]
-            ) -> list[Array]:
-    """The accumulators of all threads in one, each update for itself."""
-    offsets = dict.fromkeys(widths, 0)
-    result = []
-    for u in updates:
-        k, w = offsets[u.dtype], widths[u.dtype]
-        offsets[u.dtype] += 1
-        parts = [f[u.dtype][k::w] for f in found]
-        out = np.ascontiguousarray(parts[0])
-        for p in parts[1:]:
-            out = np.asarray(u.ufunc(out, p))
-        result.append(out)
-    return result
-
-
-def _reduced(u: Update, parts: Array) -> Array:
-    return np.asarray([u.ufunc.reduce(parts)], u.dtype)

@@ -18,10 +18,12 @@ from tensorel.engines.rows.compacting import Rows
 from tensorel.engines.rows.frames import ROW, Each, Frame
 from tensorel.engines.rows.keys import comparable
 from tensorel.engines.rows.ordering import permutation, words_of_column
-from tensorel.engines.rows.pipelines import Update
+from tensorel.engines.rows.overflows import sum_overflow
+from tensorel.engines.rows.updates import Update
 from tensorel.engines.rows.vectors import Array, Vector, concatenated
 from tensorel.ir.nodes import INT64
 from tensorel.sql.algebra import Window, WindowCall
+from tensorel.sql.intervals import WHOLE
 from tensorel.sql.scalars import Column
 from tensorel.sql.types import Type
 from tensorel.storage.key_matching import group_ids
@@ -189,7 +191,7 @@ class _Evaluation:
         valid = counts > 0
         if name == "sum" and not values.type.is_real:
             whole = values.values.astype(np.int64)
-            found = _difference(whole if there is None else np.where(there, whole, 0), low, high)
+            found = _exact(whole if there is None else np.where(there, whole, 0), low, high)
         else:
             found = self._combined(values, there, low, high)
         if name == "avg":
@@ -244,6 +246,21 @@ def _taken(values: Vector, at: Array, there: Array) -> Vector:
         return found
     valid = there if found.valid is None else found.valid & there
     return Vector(found.type, found.values, valid, found.words)
+
+
+def _exact(values: Array, low: Array, high: Array) -> Array:
+    """The same of whole numbers of any size; an error where a sum has more than 64 bits. Sums of
+    halves of the numbers tell."""
+    found = _difference(values, low, high)
+    longest = int((high - low).max(initial=0))
+    largest = max(abs(int(values.min(initial=0))), abs(int(values.max(initial=0))))
+    if largest * longest >= WHOLE:
+        upper = _difference(values >> 32, low, high)
+        lower = _difference(values & 0xFFFFFFFF, low, high)
+        upper += lower >> 32
+        if bool(((upper < -(2**31)) | (upper >= 2**31)).any()):
+            raise sum_overflow()
+    return found
 
 
 def _difference(values: Array, low: Array, high: Array) -> Array:

@@ -32,7 +32,7 @@ from tensorel.language.comprehension import Comprehension, Env, Formula, Generat
 from tensorel.language.dictionaries import Value, scalar
 from tensorel.language.scalars import BOOL, INT, MAX_PLUS, MIN_PLUS, REAL, Semiring
 from tensorel.sql.algebra import AggregateCall, TensorProgram
-from tensorel.sql.intervals import WHOLE, interval
+from tensorel.sql.intervals import WHOLE, interval, is_exact
 from tensorel.sql.scalars import Call, Column, Scalar, columns_of
 from tensorel.sql.types import Type
 
@@ -48,6 +48,9 @@ class _Constants(Arrays):
     def number(self, value: object, dtype: DType) -> Expr:
         return const(value, dtype)
 
+    def checked(self, value: Expr, bad: Expr, text: str) -> Expr:
+        return value  # what may overflow is no program
+
 
 class TensorPrograms:
     """Runs the programs of one query."""
@@ -60,7 +63,7 @@ class TensorPrograms:
         """The columns of the groups. None where a result is nan: in SQL nan is above all numbers,
         and a zero that a tensor stores is no row that could meet an infinity; rows tell."""
         parts = [part for _, call in plan.of.calls for part in _parts(call)]
-        if not all(self._is_small(plan, part) for part in parts):
+        if not self._is_exact(plan) or not all(self._is_small(plan, part) for part in parts):
             return None
         programs = [self.program(plan, part) for part in parts]
         known = next((k for k, part in enumerate(parts) if part.function == "count" or (
@@ -91,16 +94,21 @@ class TensorPrograms:
                     return source.label_vector(field.axis).take(coords)
         return Vector(Type.INTEGER, coords)
 
+    def _bounds(self, plan: TensorProgram) -> Callable[[Column], tuple[int, int] | None]:
+        """Between which whole numbers the values of a column lie."""
+        fields = {c: (self._source(s.source), name) for s in plan.scans for c, name in s.fields}
+        return lambda c: fields[c][0].whole_bounds(fields[c][1])
+
+    def _is_exact(self, plan: TensorProgram) -> bool:
+        """Whether whole numbers of a row surely have 64 bits."""
+        used = [*plan.tests, *[a for _, call in plan.of.calls for a in call.args]]
+        return all(is_exact(e, self._bounds(plan)) for e in used)
+
     def _is_small(self, plan: TensorProgram, part: AggregateCall) -> bool:
         """Whether a sum of whole numbers surely has 64 bits."""
         if part.function != "sum" or part.args[0].type is not Type.INTEGER:
             return True
-        bounds: dict[Column, tuple[int, int] | None] = {}
-        for scan in plan.scans:
-            source = self._source(scan.source)
-            for c, name in scan.fields:
-                bounds[c] = source.whole_bounds(name)
-        known = interval(part.args[0], lambda c: bounds[c])
+        known = interval(part.args[0], self._bounds(plan))
         return known is not None and max(map(abs, known)) * self._terms(plan) < WHOLE
 
     # -- programs ------------------------------------------------------------------------------

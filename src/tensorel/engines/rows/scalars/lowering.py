@@ -7,63 +7,45 @@ are false: null is neither, and the connectives of three-valued logic are those 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from tensorel.algebra import ops
 from tensorel.algebra.ops import FLOAT64
-from tensorel.base.records import dataclass
 from tensorel.engines.rows.frames import Arrays, Cell, both, null_cell
 from tensorel.engines.rows.scalars import times
 from tensorel.engines.rows.scalars.comparing import MANY, among, compared
 from tensorel.engines.rows.scalars.dictionaries import Dictionaries
+from tensorel.engines.rows.scalars.overflowing import overflow, written
+from tensorel.engines.rows.scalars.truths import (
+    FALSE,
+    TRUE,
+    Truth,
+    chosen,
+    conjunction,
+    disjunction,
+    either,
+    negation,
+    truth_of,
+    where,
+)
 from tensorel.engines.rows.vectors import words_of
 from tensorel.ir.build import convert
 from tensorel.ir.nodes import BOOL, INT64, Call, Expr, const
 from tensorel.language.scalars import call
 from tensorel.sql import scalars as sql
 from tensorel.sql.functions import FIELDS
+from tensorel.sql.intervals import LIMITS, image, is_beyond, may_overflow, operands
 from tensorel.sql.scalars import Column, Literal, Scalar
 from tensorel.sql.types import Type
 
-TRUE, FALSE = const(True, BOOL), const(False, BOOL)
 _REAL = {"sqrt": ops.sqrt, "cbrt": ops.cbrt, "ln": ops.log, "exp": ops.exp, "sin": ops.sin,
          "cos": ops.cos, "tan": ops.tan, "asin": ops.arcsin, "acos": ops.arccos,
          "atan": ops.arctan, "sinh": ops.sinh, "cosh": ops.cosh, "tanh": ops.tanh}
 _ARITHMETIC = {"+": ops.add, "-": ops.subtract, "*": ops.multiply}
+_TENS = 10 ** np.arange(19)
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Truth:
-    """Whether a test is true, and whether it is false; None: where it is not true."""
-
-    true: Expr
-    false: Expr | None = None
-
-    @property
-    def fails(self) -> Expr:
-        return negation(self.true) if self.false is None else self.false
-
-
-def negation(e: Expr) -> Expr:
-    return Call(ops.logical_not, (e,))
-
-
-def conjunction(a: Expr, b: Expr) -> Expr:
-    if a is TRUE or b is TRUE:
-        return b if a is TRUE else a
-    return Call(ops.logical_and, (a, b))
-
-
-def disjunction(a: Expr, b: Expr) -> Expr:
-    if a is FALSE or b is FALSE:
-        return b if a is FALSE else a
-    return Call(ops.logical_or, (a, b))
-
-
-def chosen(test: Expr, a: Expr, b: Expr) -> Expr:
-    return a if a is b else Call(ops.where, (test, a, b))
 
 
 class Lowering:
@@ -83,8 +65,17 @@ class Lowering:
             return self.cells[e]
         found = self._cells.get(e)
         if found is None:
-            found = self._cells[e] = self._literal(e) if isinstance(e, Literal) else self._call(e)
+            found = self._cells[e] = self._literal(e) if isinstance(e, Literal) else (
+                self._bounded(e, self._call(e)))
         return found
+
+    def _bounded(self, e: sql.Call, found: Cell) -> Cell:
+        """The value of a call, with bounds where its arguments have some."""
+        over = operands(e) if e.type in (Type.INTEGER, Type.DATE) else None
+        if over is None:
+            return found
+        low, high = image(e, [self.of(v).span for v in over])
+        return replace(found, known=(max(low, LIMITS[0]), min(high, LIMITS[1])))
 
     def _literal(self, e: Literal) -> Cell:
         if e.value is None or e.type is Type.INTERVAL:
@@ -93,7 +84,8 @@ class Lowering:
             return Cell(e.type, const(0, INT64), None, words_of([str(e.value)]))
         if e.type is Type.BOOLEAN:
             return Cell(e.type, const(bool(e.value), BOOL))
-        return Cell(e.type, self.arrays.number(e.value, e.type.dtype))
+        known = (e.value, e.value) if isinstance(e.value, int) else None
+        return Cell(e.type, self.arrays.number(e.value, e.type.dtype), known=known)
 
     def _call(self, e: sql.Call) -> Cell:
         if e.type is Type.BOOLEAN and e.function not in ("coalesce", "case", "cast"):
@@ -127,7 +119,13 @@ class Lowering:
             present = Call(ops.not_equal, (convert(cells[1].value, INT64), zero))
             if not (isinstance(e.args[1], Literal) and e.args[1].value):
                 valid = both(valid, present)
-        return Cell(e.type, self._value(e, [c.value for c in cells]), valid)
+        value = self._value(e, [c.value for c in cells])
+        if may_overflow(e) and is_beyond(e, [c.span for c in cells]):
+            bad = overflow(e.function, [c.value for c in cells], value)
+            if valid is not None:
+                bad = Call(ops.bitwise_and, (valid, bad))
+            value = self.arrays.checked(value, bad, written(e))
+        return Cell(e.type, value, valid)
 
     def _value(self, e: sql.Call, args: list[Expr]) -> Expr:
         name, dtype = e.function, e.type.dtype
@@ -198,16 +196,31 @@ class Lowering:
     def _round(self, e: sql.Call, args: list[Expr]) -> Expr:
         """Halves go away from zero."""
         scale: Expr | None = None
+        if not e.type.is_real:
+            return args[0] if len(args) == 1 else self._round_whole(args[0], args[1])
         if len(args) == 2:
             scale = Call(ops.power, (const(10.0), convert(args[1], FLOAT64)))
-        elif not e.type.is_real:
-            return args[0]
         x = convert(args[0], FLOAT64)
         scaled = x if scale is None else Call(ops.multiply, (x, scale))
         up = Call(ops.floor, (Call(ops.add, (Call(ops.absolute, (scaled,)), const(0.5))),))
         signed = Call(ops.copysign, (up, scaled))
         found = signed if scale is None else Call(ops.divide, (signed, scale))
         return convert(found, e.type.dtype)
+
+    def _round_whole(self, x: Expr, digits: Expr) -> Expr:
+        """Whole numbers exactly: to the multiple of a power of ten that is nearest."""
+        most = len(_TENS) - 1
+        cut = Call(ops.maximum, (digits, const(-len(_TENS), INT64)))
+        at = Call(ops.negative, (Call(ops.minimum, (cut, const(0, INT64))),))
+        ten = self.arrays.read(_TENS, Call(ops.minimum, (at, const(most, INT64))), INT64)
+        rest = Call(ops.remainder, (x, ten))  # from below
+        down = times.sub(x, rest)
+        beyond = times.sub(ten, rest)
+        less = Call(ops.less, (x, const(0, INT64)))
+        up = chosen(less, Call(ops.greater, (rest, beyond)),
+                    Call(ops.greater_equal, (rest, beyond)))
+        found = chosen(up, times.add(down, ten), down)
+        return chosen(Call(ops.greater, (at, const(most, INT64))), const(0, INT64), found)
 
     def _log_to(self, e: sql.Call, args: list[Expr]) -> Expr:
         op = {"log2": ops.log2, "log10": ops.log10}[e.function]
@@ -249,14 +262,14 @@ class Lowering:
         values = self._branches([*e.args[1:-1:2], e.args[-1]])
         found = values[-1]
         for test, cell in zip(reversed(tests), reversed(values[:-1])):
-            found = _either(test, cell, found, e.type)
+            found = either(test, cell, found, e.type)
         return found
 
     def _coalesce(self, e: sql.Call) -> Cell:
         cells = self._branches(list(e.args))
         found = cells[-1]
         for cell in reversed(cells[:-1]):
-            found = cell if cell.valid is None else _either(cell.valid, cell, found, e.type)
+            found = cell if cell.valid is None else either(cell.valid, cell, found, e.type)
         return found
 
     def _extreme(self, e: sql.Call) -> Cell:
@@ -285,7 +298,7 @@ class Lowering:
 
     def _truth(self, e: Scalar) -> Truth:
         if not isinstance(e, sql.Call):
-            return _truth_of(self.of(e))
+            return truth_of(self.of(e))
         match e.function:
             case "and":
                 return self._connected(e, conjunction, disjunction)
@@ -308,12 +321,12 @@ class Lowering:
                 return Truth(mark, conjunction(negation(mark), negation(unknown)))
             case "is nan":
                 cell = self.of(e.args[0])
-                return _where(call(ops.isnan, convert(cell.value, FLOAT64)), cell.valid)
+                return where(call(ops.isnan, convert(cell.value, FLOAT64)), cell.valid)
         if e.function in COMPARISONS:
             return self._compared(e)
         if e.function in ("case", "coalesce", "cast"):
-            return _truth_of(self.of(e))
-        return _truth_of(self.dictionaries.call(e, [self.of(a) for a in e.args]))
+            return truth_of(self.of(e))
+        return truth_of(self.dictionaries.call(e, [self.of(a) for a in e.args]))
 
     def _connected(self, e: sql.Call, of_true: Callable[[Expr, Expr], Expr],
                    of_false: Callable[[Expr, Expr], Expr]) -> Truth:
@@ -334,13 +347,13 @@ class Lowering:
         if cell.words is not None and len(literals) == len(equal):
             wanted = {a.value for a in literals}
             table = np.array([w in wanted for w in cell.words.tolist()], bool)
-            found = _where(self.arrays.read(table, cell.value), cell.valid)
+            found = where(self.arrays.read(table, cell.value), cell.valid)
             if None in wanted:  # what is not found may be the null
                 return Truth(found.true, FALSE)
             return found
         if len(literals) == len(equal) > MANY:
             there = [a.value for a in literals if a.value is not None]
-            found = _where(among(self.arrays, cell, there), cell.valid)
+            found = where(among(self.arrays, cell, there), cell.valid)
             return found if len(there) == len(literals) else Truth(found.true, FALSE)
         parts = [self.test(t) for t in equal]
         true, false = parts[0].true, parts[0].false
@@ -353,7 +366,7 @@ class Lowering:
     def _compared(self, e: sql.Call) -> Truth:
         a, b = (self.of(x) for x in e.args)
         found = self._order(e.function, e.args, a, b)
-        return _where(found, both(a.valid, b.valid))
+        return where(found, both(a.valid, b.valid))
 
     def _order(self, sign: str, args: tuple[Scalar, ...], a: Cell, b: Cell) -> Expr:
         if a.words is not None and b.words is not None:
@@ -370,26 +383,6 @@ class Lowering:
         first, second = (TRUE if c.valid is None else c.valid for c in (a, b))
         none = negation(disjunction(first, second))
         return disjunction(none, conjunction(conjunction(first, second), same))
-
-
-def _truth_of(cell: Cell) -> Truth:
-    return _where(cell.value, cell.valid)
-
-
-def _where(value: Expr, valid: Expr | None) -> Truth:
-    if valid is None:
-        return Truth(value)
-    return Truth(conjunction(valid, value), conjunction(valid, negation(value)))
-
-
-def _either(test: Expr, a: Cell, b: Cell, type_: Type) -> Cell:
-    """``a`` where the test holds, else ``b``."""
-    valid: Expr | None = None
-    if a.valid is not None or b.valid is not None:
-        first, second = (TRUE if c.valid is None else c.valid for c in (a, b))
-        valid = chosen(test, first, second)
-    values = [convert(c.value, type_.dtype) for c in (a, b)]
-    return Cell(type_, chosen(test, values[0], values[1]), valid, a.words)
 
 
 _NAMES = {
