@@ -140,6 +140,19 @@ def test_factors_of_products(dtype: str) -> None:
     assert not convolutions.is_product(np.zeros((2, 2)))
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
+@pytest.mark.parametrize("large", [1e9, 1e20, np.nan])
+def test_one_large_number_spoils_no_other_cell(dtype: str, large: float) -> None:
+    rng = np.random.default_rng(5)
+    x, k = rng.random(4000).astype(dtype), rng.random(900).astype(dtype)
+    wanted = np.convolve(x, k, "valid")
+    x[100] = large
+    found = tr.convolve(tr.asarray(x), tr.asarray(k), mode="valid")
+    assert "transform" in str(found.explain())
+    np.testing.assert_allclose(found.to_numpy()[101:], wanted[101:],
+                               rtol=1e-5 if dtype == "float32" else 1e-12)
+
+
 def test_transforms_of_what_is_not_finite() -> None:
     """One nan spoils the windows that have it, and no others."""
     x, k = rng.random((64, 90)), rng.random((17, 19))

@@ -18,6 +18,8 @@ Shape = tuple[int, ...]
 BLOCK_CELLS = 2**18
 MAX_FACTORED = 2**16  # entries of a kernel that is looked at
 _ROUNDING = 8  # units in the last place by which entries may differ from the product of factors
+MAX_RANGE = 1e6  # of sizes in a block: transforms round all of its cells by the largest
+_LOOKED_AT = 4096  # numbers of a block that tell its common sizes
 _WORK = 16.0  # multiply-adds for a cell of a transform and back, for each doubling of its size
 
 
@@ -96,7 +98,8 @@ def _lengths(x: Shape, kernel: Shape) -> Shape:
 
 def _transformed(x: Array, kernel: Array, turned: bool) -> Array:
     """Sums of windows times the kernel (``turned``: from its end) by transforms of blocks, each in
-    double precision. One number that is not finite would spoil all: then they are added up."""
+    double precision. A number that is not finite, or far larger than the others, would spoil all
+    cells of its block: these are added up."""
     dtype, rank = np.result_type(x, kernel), kernel.ndim
     weights = kernel if turned else np.flip(kernel)
     shape = x.shape[x.ndim - rank:]
@@ -111,24 +114,38 @@ def _transformed(x: Array, kernel: Array, turned: bool) -> Array:
     inner = tuple(slice(m - 1, m - 1 + n) for m, n in zip(kernel.shape[1:], results.shape[2:]))
     for signal, result in zip(signals, results):
         for at in range(0, result.shape[0], rows):
-            part = there(signal[at: at + lengths[0]].astype(spectrum.real.dtype if real
-                                                            else spectrum.dtype), lengths, axes)
-            part *= spectrum
-            cells = back(part, lengths, axes)
-            count = min(rows, result.shape[0] - at)
-            result[at: at + count] = cells[(slice(reach, reach + count), *inner)]
-    return made if np.isfinite(made).all() else _added_up(x, kernel, turned, made)
+            block, sums = signal[at: at + lengths[0]], result[at: at + rows]
+            if _is_even(block):
+                part = there(block.astype(spectrum.real.dtype if real else spectrum.dtype),
+                             lengths, axes)
+                part *= spectrum
+                sums[...] = back(part, lengths, axes)[
+                    (slice(reach, reach + len(sums)), *inner)]
+                if np.isfinite(sums).all():
+                    continue
+            _add_up(block[: len(sums) + reach], kernel, turned, sums)
+    return made
 
 
-def _added_up(x: Array, kernel: Array, turned: bool, made: Array) -> Array:
-    made[...] = 0
-    first = x.ndim - kernel.ndim
+def _is_even(block: Array) -> bool:
+    """Whether the largest number is not far from most of those that are not zero."""
+    sizes = np.abs(block.reshape(-1))
+    top = float(sizes.max(initial=0.0))
+    sizes = sizes[sizes > 0]
+    if not len(sizes) or not math.isfinite(top):
+        return not len(sizes)
+    some = sizes[:: max(len(sizes) // _LOOKED_AT, 1)]
+    return top <= MAX_RANGE * float(np.partition(some, len(some) // 20)[len(some) // 20])
+
+
+def _add_up(x: Array, kernel: Array, turned: bool, made: Array) -> None:
+    """The same term by term, in double precision too."""
+    total = np.zeros(made.shape, np.result_type(made, np.float64))
     for at in np.ndindex(kernel.shape):
         weight = kernel[tuple(m - 1 - k for m, k in zip(kernel.shape, at))] if turned \
             else kernel[at]
-        part: Any = (..., *[slice(k, k + n) for k, n in zip(at, made.shape[first:])])
-        made += x[part] * weight
-    return made
+        total += x[tuple([slice(k, k + n) for k, n in zip(at, made.shape)])] * weight
+    made[...] = total
 
 
 def _work(x: Shape, kernel: Shape, turned: bool) -> float:
