@@ -186,3 +186,15 @@ def test_windows_over_many_rows() -> None:
         ranks[at[np.argsort(x[at])]] = np.arange(1, len(at) + 1)
     assert np.allclose(found["s"].values, sums)
     assert np.array_equal(found["r"].values, ranks)
+
+
+@pytest.mark.parametrize("where, found", [
+    ("f = CAST(0.1 AS FLOAT)", [0]), ("f IN (CAST(0.1 AS FLOAT), 'inf'::DOUBLE)", [0, 2]),
+    ("f = '0.1'", [0]), ("f >= 16777217", [1, 2]), ("f = 0.1", [])])
+def test_constants_of_32_bits_are_rounded_to_them(tmp_path: Path, where: str, found: list[int]
+                                                  ) -> None:
+    table = pa.table({"k": [0, 1, 2], "f": np.array([0.1, 2**24, np.inf], np.float32)})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=1)
+    for given in (table, tmp_path / "t.parquet"):
+        rows = tr.sql(f"SELECT k FROM t WHERE {where} ORDER BY k", t=given).rows()
+        assert rows == [(k,) for k in found]
