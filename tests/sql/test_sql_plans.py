@@ -186,3 +186,39 @@ def test_windows_over_many_rows() -> None:
         ranks[at[np.argsort(x[at])]] = np.arange(1, len(at) + 1)
     assert np.allclose(found["s"].values, sums)
     assert np.array_equal(found["r"].values, ranks)
+
+
+@pytest.mark.parametrize("where, found", [
+    ("f = CAST(0.1 AS FLOAT)", [0]), ("f IN (CAST(0.1 AS FLOAT), 'inf'::DOUBLE)", [0, 2]),
+    ("f = '0.1'", [0]), ("f >= 16777217", [1, 2]), ("f = 0.1", [])])
+def test_constants_of_32_bits_are_rounded_to_them(tmp_path: Path, where: str, found: list[int]
+                                                  ) -> None:
+    table = pa.table({"k": [0, 1, 2], "f": np.array([0.1, 2**24, np.inf], np.float32)})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=1)
+    for given in (table, tmp_path / "t.parquet"):
+        rows = tr.sql(f"SELECT k FROM t WHERE {where} ORDER BY k", t=given).rows()
+        assert rows == [(k,) for k in found]
+
+
+def test_times_are_cut_before_they_are_compared(tmp_path: Path) -> None:
+    table = pa.table({"k": range(5), "t": pa.array([-1, 0, 999, 1000, -1001], pa.timestamp("ns"))})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=1)
+    for test in ("=", "<", "<=", ">", ">="):
+        for when in ("1970-01-01", "1970-01-01 00:00:00.000001", "1969-12-31 23:59:59.999999",
+                     "9999-12-31 23:59:59.999999"):
+            text = f"SELECT k FROM t WHERE t {test} TIMESTAMP '{when}' ORDER BY k"
+            assert tr.sql(text, t=tmp_path / "t.parquet").rows() == tr.sql(text, t=table).rows()
+
+
+def test_a_file_that_is_written_to_before_the_query_runs(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"k": range(10)}), path, row_group_size=2)
+    query = tr.sql("SELECT SUM(k) FROM t WHERE k > 6", t=path)
+    pq.write_table(pa.table({"k": range(100, 110)}), path, row_group_size=2)
+    with pytest.raises(tr.errors.FileError, match="was written to"):
+        query.rows()
+    again = tr.sql("SELECT SUM(k) FROM t WHERE k > 6", t=path)
+    pq.write_table(pa.table({"k": [1]}), tmp_path / "u.parquet")
+    (tmp_path / "u.parquet").rename(path)
+    assert again.rows() == [(sum(range(100, 110)),)]
+    assert tr.sql("SELECT SUM(k) FROM t", t=path).rows() == [(1,)]

@@ -6,6 +6,8 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 
+import numpy as np
+
 from tensorel.sql.functions import FUNCTIONS
 from tensorel.sql.intervals import WHOLE
 from tensorel.sql.parsing import Node, Places
@@ -98,7 +100,7 @@ class Typed:
             return self.literal(e, into, node)
         if isinstance(e, Literal) and e.type in NUMBERS and into.is_real:
             assert isinstance(e.value, (int, float))
-            return Literal(float(e.value), into)
+            return Literal(real(e.value, into), into)
         if isinstance(e, Literal) and e.type.is_real and into is Type.INTEGER:
             assert isinstance(e.value, (int, float))
             if abs(e.value) < WHOLE:
@@ -120,6 +122,17 @@ _CASTS: dict[Type, tuple[Type, ...]] = {
 }
 
 
+def real(number: float, into: Type) -> float:
+    """A number as a constant of a type of reals: one of FLOAT is a number that 32 bits hold, as the
+    entries that it is compared with are.
+
+    >>> real(0.5, Type.FLOAT), real(16777217, Type.FLOAT), real(16777217, Type.DOUBLE)
+    (0.5, 16777216.0, 16777217.0)
+    """
+    with np.errstate(over="ignore"):
+        return float(np.float32(number)) if into is Type.FLOAT else float(number)
+
+
 def parsed(text: str, into: Type) -> object:
     """The value that a text says; ValueError if it says none.
 
@@ -133,7 +146,7 @@ def parsed(text: str, into: Type) -> object:
         case Type.INTEGER:
             return int(stripped) if stripped.lstrip("+-").isdigit() else round(float(stripped))
         case Type.DOUBLE | Type.FLOAT:
-            return float(stripped)
+            return real(float(stripped), into)
         case Type.BOOLEAN:
             known = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
             if stripped.lower() not in known:

@@ -55,19 +55,24 @@ class GivenParquet(Given):
         for name, (low, high) in bounds.items():
             of = types[name]
             # nan is above all numbers, and no statistics tell of it.
-            self.ranges[name] = (None if of.is_real else _as_told(low, of), _as_told(high, of))
+            self.ranges[name] = (
+                None if of.is_real else _as_told(low, of, -1), _as_told(high, of, 1))
 
     def read(self, names: Sequence[str]) -> Mapping[str, Vector]:
         self._table = self.source.read(list(names) or self.names[:1], self.ranges)
         return {n: vector_of_column(f"{self.name}.{n}", self._table[n]) for n in names}
 
 
-def _as_told(value: object, of: Type) -> object:
-    """A value as the statistics of files have it."""
+def _as_told(value: object, of: Type, aside: int) -> object:
+    """A bound as the statistics of files have it. They may tell nanoseconds, of which rows keep
+    microseconds: bounds of times are one of these ``aside``."""
     if not isinstance(value, int):
         return value
-    if of is Type.DATE:
-        return (_EPOCH + dt.timedelta(days=value)).date()
-    if of is Type.TIMESTAMP:
-        return _EPOCH + dt.timedelta(microseconds=value)
+    try:
+        if of is Type.DATE:
+            return (_EPOCH + dt.timedelta(days=value)).date()
+        if of is Type.TIMESTAMP:
+            return _EPOCH + dt.timedelta(microseconds=value + aside)
+    except OverflowError:  # after the last year of calendars: no bound
+        return None
     return value

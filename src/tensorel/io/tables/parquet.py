@@ -38,6 +38,7 @@ class ParquetTable:
                            if n.endswith(ENDINGS))
         elif not os.path.exists(path) and glob.has_magic(path):
             paths = sorted(glob.glob(path, recursive=True))
+        self._stamps = {p: _stamp(p) for p in paths}
         self._files = [_opened(self._library, p) for p in paths]
         if not self._files:
             raise FileError(f"{path}: there is no Parquet file here")
@@ -82,6 +83,11 @@ class ParquetTable:
         check_names((*names, *(ranges or {})), self.names)
         arrow: Any = importlib.import_module("pyarrow")
         parts = []
+        for path, stamp in self._stamps.items():
+            now = _stamp(path)
+            if stamp and now and now[:2] == stamp[:2] and now != stamp:
+                raise FileError(f"{path} was written to since it was opened",
+                                hint="make the query again")
         for file in self._files:
             wanted = [g for g in range(file.metadata.num_row_groups)
                       if _may_hold(file.metadata.row_group(g), ranges or {})]
@@ -96,6 +102,16 @@ class ParquetTable:
         arrow: Any = importlib.import_module("pyarrow")
         kept = arrow.schema([schema.field(n) for n in columns])
         return ArrowTable(kept.empty_table()).read(list(columns))
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    """What changes when a file is written to in its place; the first two say which file it is. A
+    file that is gone, or is another one by now, is read as it was opened."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _opened(library: Any, path: str) -> Any:

@@ -111,7 +111,7 @@ _INSTRUCTIONS: dict[str, dict[str, str]] = {
     "divide": {"f": "fdiv {f}{k} {a}, {b}"},
     "square": {"iu": "mul {k} {a}, {a}", "f": "fmul {f}{k} {a}, {a}"},
     "reciprocal": {"f": f"fdiv {{k}} {literal_float(1.0)}, {{a}}"},
-    "negative": {"iu": "sub {k} 0, {a}", "fc": "fneg {k} {a}"},
+    "negative": {"iu": "sub {k} zeroinitializer, {a}", "fc": "fneg {k} {a}"},
     "maximum": {"b": "or i1 {a}, {b}"},
     "minimum": {"b": "and i1 {a}, {b}"},
     "bitwise_and": {"biu": "and {k} {a}, {b}"},
