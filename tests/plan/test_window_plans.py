@@ -151,3 +151,33 @@ def test_transforms_in_blocks(dtype: str, monkeypatch: pytest.MonkeyPatch) -> No
             wanted = signal.convolve(a, weights.reshape((1,) * (len(x) - len(k)) + k), "valid",
                                      method="direct")
             assert found.dtype == a.dtype and np.allclose(found, wanted, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "dtype"), [
+    ("sum", "f4"), ("sum", "f8"), ("sum", "i8"), ("sum", "c16"), ("max", "f8"), ("max", "i8")])
+def test_strict_windows_of_sparse_vectors(name: str, dtype: str) -> None:
+    """Terms are added one after another, from +0.0, and huge extents cost nothing."""
+    rng = np.random.default_rng(5)
+    x = (10 * rng.standard_normal(2000)).astype(dtype) * (rng.random(2000) < 0.05)
+    points = tr.from_coo([np.flatnonzero(x)], x[x != 0], (2**40,))
+    if x.dtype.kind == "f":
+        x[rng.integers(0, 2000, 8)] = [-0.0, -0.0, np.inf, np.nan, -np.inf, 1e30, -1e30, -0.0]
+    step: Any = {"sum": np.add, "max": np.maximum}[name]
+
+    def wanted(x: Any) -> Any:
+        terms = sliding_window_view(x, 4)
+        found = terms[:, 0] + np.zeros((), x.dtype)
+        for k in range(1, 4):
+            found = step(found, terms[:, k])
+        return found
+
+    def windows(x: tr.Tensor) -> tr.Tensor:
+        return getattr(tr.windows(x, 4), name)(axis=-1)  # type: ignore[no-any-return]
+
+    with tr.options(strict=True), np.errstate(all="ignore"):
+        found, right = windows(tr.tensor(x, format="coo")).to_numpy(), wanted(x)
+        assert np.array_equal(found, right, equal_nan=True)
+        assert name == "max" or x.dtype.kind != "f" or np.array_equal(
+            np.signbit(found[right == 0]), np.signbit(right[right == 0]))
+        far = windows(points).compute()
+        assert np.array_equal(far[:1000].to_numpy(), wanted(points[:1003].to_numpy()))
