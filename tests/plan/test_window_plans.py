@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tensorel.config import current
 from tensorel.engines.binding import bind
 from tensorel.engines.in_process.engine import Run, execute, planned
 from tensorel.plan.decisions import Decisions
+from tensorel.plan.variants import partial_windows
 from tensorel.storage.convert import to_dense
 
 rng = np.random.default_rng(3)
@@ -173,3 +175,52 @@ def test_transforms_in_blocks(dtype: str, monkeypatch: pytest.MonkeyPatch) -> No
             wanted = signal.convolve(a, weights.reshape((1,) * (len(x) - len(k)) + k), "valid",
                                      method="direct")
             assert found.dtype == a.dtype and np.allclose(found, wanted, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "dtype"), [
+    ("sum", "f4"), ("sum", "f8"), ("sum", "i8"), ("sum", "c16"), ("max", "f8"), ("max", "i8")])
+def test_strict_windows_of_sparse_vectors(name: str, dtype: str) -> None:
+    """Terms are added one after another, from +0.0, and huge extents cost nothing."""
+    rng = np.random.default_rng(5)
+    x = (10 * rng.standard_normal(2000)).astype(dtype) * (rng.random(2000) < 0.05)
+    points = tr.from_coo([np.flatnonzero(x)], x[x != 0], (2**40,))
+    if x.dtype.kind == "f":
+        x[rng.integers(0, 2000, 8)] = [-0.0, -0.0, np.inf, np.nan, -np.inf, 1e30, -1e30, -0.0]
+    step: Any = {"sum": np.add, "max": np.maximum}[name]
+
+    def wanted(x: Any) -> Any:
+        terms = sliding_window_view(x, 4)
+        found = terms[:, 0] + np.zeros((), x.dtype)
+        for k in range(1, 4):
+            found = step(found, terms[:, k])
+        return found
+
+    def windows(x: tr.Tensor) -> tr.Tensor:
+        return getattr(tr.windows(x, 4), name)(axis=-1)  # type: ignore[no-any-return]
+
+    with tr.options(strict=True), np.errstate(all="ignore"):
+        found, right = windows(tr.tensor(x, format="coo")).to_numpy(), wanted(x)
+        assert np.array_equal(found, right, equal_nan=True)
+        assert name == "max" or x.dtype.kind != "f" or np.array_equal(
+            np.signbit(found[right == 0]), np.signbit(right[right == 0]))
+        far = windows(points).compute()
+        assert np.array_equal(far[:1000].to_numpy(), wanted(points[:1003].to_numpy()))
+
+
+def test_blocks_of_every_length() -> None:
+    """Some lengths are no blocks that overlap and leave nothing over."""
+    for n in range(partial_windows.MIN_LENGTH, 3000):
+        middle = isqrt(n)
+        for overlap in (False, True):
+            shapes = [s for size in range(max(middle // 2, 2), 2 * middle + 1)
+                      for s in partial_windows._shapes(n, size, overlap)]
+            assert shapes, n
+            assert all(size <= n and 0 < apart <= size and apart * (count - 1) + size <= n
+                       for size, apart, count in shapes)
+    for n in (59, 69, 83, 97):
+        x = np.random.default_rng(n).random(1000) < 0.01
+        got = tr.windows(tr.asarray(x), n).any(axis=-1)
+        assert np.array_equal(got.to_numpy(), sliding_window_view(x, n).any(axis=-1))
+        y = np.random.default_rng(n).random(1000)
+        assert np.array_equal(tr.windows(tr.asarray(y), n).max(axis=-1).to_numpy(),
+                              sliding_window_view(y, n).max(axis=-1))

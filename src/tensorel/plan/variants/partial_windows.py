@@ -246,12 +246,13 @@ def _in_blocks(program: Program, r: Reduce, extents: dict[str, int], cells: int
 
 
 def _shapes(n: int, size: int, overlap: bool) -> Iterator[tuple[int, int, int]]:
-    """Sizes of blocks, how far apart they begin, and how many there are."""
+    """Sizes of blocks, how far apart they begin, and how many there are: side by side, and such
+    that overlap and leave nothing over, which not every length has."""
+    yield size, size, n // size
     if overlap:
         steps = -(-(n - size) // size)
-        yield size, (n - size) // steps, steps + 1
-    else:
-        yield size, size, n // size
+        if steps and (n - size) % steps == 0:
+            yield size, (n - size) // steps, steps + 1
 
 
 def _rest(n: int, size: int, apart: int, count: int) -> int:
