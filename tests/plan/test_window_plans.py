@@ -207,7 +207,7 @@ def test_strict_windows_of_sparse_vectors(name: str, dtype: str) -> None:
         assert np.array_equal(far[:1000].to_numpy(), wanted(points[:1003].to_numpy()))
 
 
-def test_blocks_of_every_length() -> None:
+def test_every_length_has_blocks() -> None:
     """Some lengths are no blocks that overlap and leave nothing over."""
     for n in range(partial_windows.MIN_LENGTH, 3000):
         middle = isqrt(n)
