@@ -190,8 +190,6 @@ class Joining:
         """Positions of rows whose keys are equal, and the frames that they count in."""
         left, ours = self.rows.vectors(left, [e.left for e in self.equations])
         right, others = self.rows.vectors(right, [e.right for e in self.equations])
-        if not left.count or not right.count:
-            return np.empty(0, np.int64), np.empty(0, np.int64), left, right
         keys = self._comparable(ours, others)
         found = pairs(keys[0], keys[1], "inner", keys[2], keys[3])
         return found[0], found[1], left, right

@@ -36,8 +36,8 @@ class NotMade:
 
 class Dropped:
     """Which tasks of a driver shall not begin: those sent before it called for that. Ray's own way
-    to cancel ends the driver when a task is done at the very moment at which it is cancelled
-    (Ray's issue 54871 and its kin), so the word is left with the cluster, and tasks look there."""
+    to cancel ends the driver when a task is done at the very moment at which it is cancelled (a
+    known fault of Ray), so the word is left with the cluster, and tasks look there."""
 
     LOOK = 0.1  # seconds for which an answer holds
 
